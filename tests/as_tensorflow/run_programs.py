@@ -5,7 +5,7 @@
 
 The first prints what each program prints, as JSON; the second writes down what TensorFlow's do.
 Those of the TF1 shape come last, since it stays in force for the process.  Those whose names begin
-with "alone" set up the devices of their process, and have one each.
+with "alone" set up the devices or the operators of their process, and have one each.
 """
 
 from __future__ import annotations

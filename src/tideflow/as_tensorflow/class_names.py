@@ -64,8 +64,10 @@ def _rank(entry: _Entry) -> int:
     """Order the names of a class that has several: the last one stays."""
     target = entry[2]
     if isinstance(target, Own):
-        return 2
-    return 1 if target.shape == V2 else 0
+        return 3
+    if target.shape != V2:
+        return 0
+    return 1 if target.path.startswith(("experimental.", "distribute.experimental.")) else 2
 
 
 def _is_own_class(thing: Any) -> bool:

@@ -98,7 +98,8 @@ class OneDeviceExtended(StrategyExtended):
     """What a strategy of one device does."""
 
     def create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
-        """Make a plain variable on the device."""
+        """Make a plain variable on the device, which knows whose it is."""
+        kwargs["distribute_strategy"] = self._strategy
         with get_default_graph().device(self.worker_devices[0]):
             return next_creator(**kwargs)
 

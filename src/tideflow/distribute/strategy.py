@@ -227,7 +227,7 @@ class StrategyExtended:
 
     def variable_created_in_scope(self, v: Variable) -> bool:
         """Whether a variable is this strategy's."""
-        return getattr(v, "distribute_strategy", None) is self._strategy
+        return _maker_of(v) is self._strategy
 
     @contextlib.contextmanager
     def colocate_vars_with(self, colocate_with_variable: Variable) -> Iterator[None]:
@@ -516,13 +516,19 @@ class _DefaultExtended(StrategyExtended):
 
     def variable_created_in_scope(self, v: Variable) -> bool:
         """Whether a variable was made outside of all strategies."""
-        return getattr(v, "distribute_strategy", self._strategy) is self._strategy
+        return _maker_of(v) in (None, self._strategy)
 
     @contextlib.contextmanager
     def colocate_vars_with(self, colocate_with_variable: Variable) -> Iterator[None]:
         """Let variables made inside lie where another one does, whosever that is."""
         with get_default_graph().device(colocate_with_variable.device):
             yield
+
+
+def _maker_of(variable: Any) -> Any:
+    """Return the strategy that made a variable; None where none did."""
+    made_by = getattr(variable, "distribute_strategy", None)
+    return made_by or getattr(variable, "_distribute_strategy", None)
 
 
 set_default_strategy(DefaultStrategy())

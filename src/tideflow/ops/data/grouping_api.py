@@ -219,12 +219,11 @@ class GroupingTransformations(BatchTransformations):
     def _filled(self, shapes: Any, size: Any) -> Any:
         """Return shapes in which a size stands where none is known, as tensors."""
         flat = flat_shapes(shapes, 1)
-        found = [
-            apply_op(
-                "Pack", [size if n is None else int64(n) for n in TensorShape(one).sizes or ()]
-            )
-            for one in flat
+        known = [
+            [size if n is None else int64(n) for n in TensorShape(one).sizes or ()] for one in flat
         ]
+        # There is nothing to pack for a scalar.
+        found = [apply_op("Pack", sizes) if sizes else np.zeros(0, np.int64) for sizes in known]
         return nest.pack_sequence_as(self._element, found)
 
     @classmethod

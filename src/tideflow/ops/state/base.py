@@ -249,6 +249,8 @@ class Variable(Trackable, metaclass=_VariableMeta):
     _synchronization = VariableSynchronization.AUTO
     _aggregation = VariableAggregation.NONE
     _save_slice_info: SaveSliceInfo | None = None
+    # The strategy that made it, if one did.
+    _distribute_strategy: object | None = None
 
     def __init__(
         self,
@@ -283,6 +285,7 @@ class Variable(Trackable, metaclass=_VariableMeta):
         on_read = self._synchronization is VariableSynchronization.ON_READ
         self._trainable = not on_read if trainable is None else bool(trainable)
         self._constraint = constraint
+        self._distribute_strategy = distribute_strategy
         self._validate_shape = validate_shape
         wanted = None if dtype is None else as_dtype(dtype).base_dtype
         given = shape if shape is not None else expected_shape
