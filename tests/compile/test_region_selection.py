@@ -59,7 +59,7 @@ def test_uses_of_a_variable_keep_their_order_across_tiers(graph):
     with tf.control_dependencies([read]):
         added = v.assign_add([1.0, 1.0], read_value=False)
     with tf.control_dependencies([added]):
-        gathered = v.sparse_read([0])
+        gathered = v.gather_nd([[0]])
     last = tf.exp(gathered, name="last")
     found = numbers(first, last)
     order = [found[name] for name in ("first", added.name, gathered.op.name, "last")]
@@ -116,7 +116,8 @@ def test_what_has_a_row_for_each_distinct_index_is_told(graph):
     nodes = topological_order(tf.get_default_graph().get_operations())
     found = {node.name for node in nodes if id(node) in sized_by_values(nodes)}
     assert {"count", "rows", "scaled"} <= found
-    assert not found & {"distinct", "numbers", "beside"}
+    assert "distinct" in found, "nobody updates its rows"
+    assert not found & {"numbers", "beside"}
 
 
 def test_what_follows_sums_over_rows_of_distinct_indices_stays_in_regions(graph):
@@ -130,3 +131,18 @@ def test_what_follows_sums_over_rows_of_distinct_indices_stays_in_regions(graph)
     found = {node.name for node in nodes if id(node) in sized_by_values(nodes)}
     assert "summed" in found
     assert "product" not in found
+
+
+def test_distinct_rows_that_are_updated_may_be_compiled(graph):
+    table = tf.get_variable("table", initializer=np.zeros((4, 2), np.float32), use_resource=True)
+    ids = tf.placeholder(tf.int32, [None])
+    distinct, at = tf.unique(ids)
+    count = tf.size(distinct)
+    rows = tf.unsorted_segment_sum(tf.gather(table, ids), at, count)
+    update = table.scatter_add(tf.IndexedSlices(2.0 * rows, distinct)).op
+    nodes = topological_order([*graph.get_operations(), update])
+    assert not sized_by_values(nodes)
+    assert may_compile(update)
+    assert {"ResourceGather", "Unique"} <= {n.op for n in nodes if may_compile(n)}
+    found = sized_by_values(nodes, [id(distinct.op)])
+    assert {id(one.op) for one in (distinct, count, rows)} | {id(update)} <= found

@@ -226,6 +226,8 @@ class _Copier:
         index = self.fed[id(node), port]
         if index not in self.args:
             attrs = {"T": node.output_types[port].base_dtype, "index": index}
+            # What a handle of a variable, captured by a function, stands for.
+            attrs |= {key: node.attrs[key] for key in node.attrs if key.startswith("_handle_")}
             name = f"_arg_{node.name}_{port}"
             self.args[index] = Node(name, get_op_def("_Arg"), [], [], attrs, "")
         return self.args[index], 0

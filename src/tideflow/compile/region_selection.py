@@ -19,6 +19,7 @@ from tideflow.compile.plan import FORWARDING, forwards
 from tideflow.graph import roles
 from tideflow.graph.node import Node
 from tideflow.graph.op_traits import Compiles, Rows
+from tideflow.graph.shape_rules import handle_data_of
 from tideflow.wire.dtypes import DType
 
 VariableKey: TypeAlias = "tuple[str, ...] | tuple[int, int]"
@@ -34,6 +35,7 @@ _KINDS = {
     ),
 }
 _TYPES = frozenset().union(*_KINDS.values())
+_INDEX_TYPES = frozenset({"int32", "int64"})
 
 
 def variable_key(node: Node, port: int) -> VariableKey:
@@ -69,12 +71,8 @@ def shape_of_variable(node: Node) -> DType | None:
     """Return the element type of the variable whose shape a node gives; None for other nodes."""
     if node.op_def.role is not roles.VARIABLE_SHAPE:
         return None
-    source = node.edges[0][0]
-    while forwards(source):
-        source = source.edges[0][0]
-    is_handle = source.op_def.role is roles.VARIABLE_HANDLE
-    found: DType | None = source.attrs["dtype"] if is_handle else None
-    return found
+    found = handle_data_of(*node.edges[0])
+    return None if found is None else found[0]
 
 
 def assigns(node: Node) -> bool:
@@ -102,7 +100,20 @@ def is_one_pass(node: Node) -> bool:
     """
     update = node.op_def.update
     is_short = update is not None and update.variables == 1 and len(node.edges) == 2
-    return is_short or is_variable_read(node) or assigns(node)
+    return is_short or is_variable_read(node) or is_gather(node) or assigns(node)
+
+
+def gathers_rows(node: Node) -> bool:
+    """Whether a node gives rows of a resource variable that are named by their first index."""
+    return is_gather(node) and node.op_def.rows is Rows.GATHERED
+
+
+def updates_distinct_rows(node: Node) -> bool:
+    """Whether a node changes those rows of variables that Unique names."""
+    update = node.op_def.update
+    if update is None or update.indices < 0:
+        return False
+    return _is_distinct(*node.edges[update.variables + update.indices])
 
 
 def variables_of(node: Node) -> int:
@@ -134,8 +145,12 @@ def may_compile(node: Node) -> bool:
     types = value_types(node)
     if not has_types(types) or not knows_references(node):
         return False
-    if is_variable_read(node) or is_update(node):
+    if is_variable_read(node) or is_update(node) or updates_distinct_rows(node):
         return True
+    if gathers_rows(node) or shape_of_variable(node) is not None:
+        return True
+    if node.op_def.rows is Rows.DISTINCT:
+        return types[0].name in _INDEX_TYPES
     compiles = node.op_def.compiles
     if compiles is Compiles.CONVERSION:
         return types[0].name in _KINDS["exact"] or types[-1].name not in _KINDS["exact"]
@@ -162,7 +177,9 @@ def may_hold_objects(node: Node) -> bool:
 
 def value_types(node: Node) -> list[DType]:
     """Return the types of the inputs and outputs that are values."""
-    first = variables_of(node) if is_variable_read(node) or changes_variables(node) else 0
+    takes_variables = is_variable_read(node) or is_gather(node) or changes_variables(node)
+    takes_variables = takes_variables or shape_of_variable(node) is not None
+    first = variables_of(node) if takes_variables else 0
     types = [source.output_types[port].base_dtype for source, port in node.edges[first:]]
     return types + [t for t in node.output_types if not t.is_ref_dtype]
 
@@ -216,22 +233,36 @@ def number_nodes(
     return numbers
 
 
-def sized_by_values(nodes: Sequence[Node]) -> set[int]:
+def sized_by_values(nodes: Sequence[Node], excluded: Iterable[int] = ()) -> set[int]:
     """Return the ids of nodes that take or make a row for each of the indices that Unique gives.
 
     How many rows these are is another number in each step.  A region that held one of the nodes
-    would be compiled anew for each number.  What other ops make of such rows is taken to have a
-    size of its own, as sums over segments of a batch have.
+    would be compiled anew for each number, unless it holds the Unique, too, and gives as many rows
+    as there could be (tideflow.runtime.device_rows); so it does where these rows are updated.  What
+    other ops make of such rows is taken to have a size of its own, as sums over segments of a batch
+    have.
+
+    excluded: ids of nodes that no region may hold.
     """
-    found: set[int] = set()
+    outside = set(excluded)
+    updated = {
+        id(node.edges[node.op_def.update.variables + node.op_def.update.indices][0])
+        for node in nodes
+        if node.op_def.update is not None and updates_distinct_rows(node)
+    } - outside
+    found = {id(n) for n in nodes if n.op_def.rows is Rows.DISTINCT and id(n) not in updated}
+    outside |= found
     # Nodes whose outputs have as many rows, or tell how many these are.
     sized: set[int] = set()
     for node in nodes:
         rows = node.op_def.rows
         takes = any(
-            id(source) in sized or _is_distinct(source, port) for source, port in node.edges
+            id(source) in sized or (id(source) in outside and _is_distinct(source, port))
+            for source, port in node.edges
         )
-        makes = rows is Rows.SEGMENTS and any(_is_number(s, port) for s, port in node.edges)
+        makes = rows is Rows.SEGMENTS and any(
+            id(source) in outside and _is_number(source, port) for source, port in node.edges
+        )
         if takes or makes:
             found.add(id(node))
             if rows is not None or node.op_def.role is roles.IDENTITY:

@@ -52,6 +52,10 @@ class PaddedRows:
         elif action.outputs:
             self._kinds[action.outputs[0]] = (made, found[0])
 
+    def holds(self, slot: int) -> bool:
+        """Whether a slot has more rows than it should."""
+        return slot in self._kinds
+
     def require_none(self, slots: Iterable[int]) -> None:
         """Raise NotCompiledError where one of the slots has more rows than it should."""
         found = {id(node): node for _, node in (self._kinds[s] for s in slots if s in self._kinds)}

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tideflow.graph.node import Node, arg_sizes
-from tideflow.graph.op_traits import Rows
 from tideflow.runtime.accelerator import Accelerator
-from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import signature_of
 from tideflow.runtime.program import explain
@@ -83,10 +81,6 @@ class DeviceTracer(Tracer):
     Raises (from `run`): OpError that names the node whose inputs do not fit; NotCompiledError.
     """
 
-    def __init__(self, plan: RegionPlan, jax: Any, args: Sequence[Any]) -> None:
-        super().__init__(plan, jax, args)
-        self._rows = PaddedRows()
-
     def run(self, action: Action) -> None:
         """Trace one action; one whose inputs would have to be known is noted in `failed`."""
         found = self.jax.errors
@@ -108,29 +102,13 @@ class DeviceTracer(Tracer):
             values = [self.values.get(slot) for slot in action.inputs]
             raise explain(error, action.node, values) from error
 
-    def _run(self, action: Action) -> None:
-        if all(self.values.get(slot) is not MissingError for slot in action.inputs):
-            self._rows.follow(action, self.values)
-        if action.kind != "gather":
-            super()._run(action)
-            return
-        value, indices = self.cells[action.cells[0]], self.values[action.inputs[0]]
-        if value is MissingError or indices is MissingError:
-            raise MissingError
-        indices = self.jnp.asarray(indices)
-        gather = action.node.op_def.gather
-        assert gather is not None
-        self.values[action.outputs[0]] = gather(self.jnp, value, indices, action.node.attrs)
+    def _gather(self, action: Action, value: Any, indices: Any) -> None:
+        self._take(action, value, indices)
 
-    def _compute(self, action: Action, inputs: list[Any]) -> None:
-        if action.node.op_def.rows is not Rows.DISTINCT:
-            super()._compute(action, inputs)
-            return
-        number_type = action.node.attrs["out_idx"].as_numpy_dtype
-        if inputs[0].ndim != 1:
+    def _unique(self, action: Action, given: Any) -> None:
+        if given.ndim != 1:
             raise NotCompiledError([action.node], f"{action.node.op} wants a vector")
-        found = padded_unique(self.jnp, self.jnp.asarray(inputs[0]), number_type)
-        self.values.update(zip(action.outputs, found))
+        self._tell_apart(action, given)
 
     def _store(self, action: Action, news: Sequence[Any]) -> None:
         try:
@@ -156,11 +134,6 @@ class DeviceTracer(Tracer):
 
     def _require_safe(self, action: Action, inputs: list[Any], is_traced: bool) -> None:
         """An accelerator gives something for all values."""
-
-    def finish(self, found: Traced) -> list[Any]:
-        """Return the results, as Tracer does.  Raises: NotCompiledError."""
-        self._rows.require_none(self.plan.outputs)
-        return super().finish(found)
 
 
 _lock = threading.Lock()

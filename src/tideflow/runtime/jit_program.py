@@ -182,7 +182,7 @@ class JitProgram(Program):
         with self._lock:
             self._must_form = False
             self.is_untried = False
-            excluded = self._excluded | sized_by_values(self._nodes)
+            excluded = self._excluded | sized_by_values(self._nodes, self._excluded)
             numbers = number_nodes(self._nodes, excluded, self._takes)
             runs: dict[int, list[Instruction]] = {}
             for one in self.instructions:

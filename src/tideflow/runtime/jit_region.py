@@ -7,6 +7,7 @@ nothing for them.
 from __future__ import annotations
 
 import logging
+import math
 import operator
 import sys
 import weakref
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.kernel import Resources
+from tideflow.graph.node import Node
+from tideflow.graph.op_traits import Rows
 from tideflow.graph.update_rule import are_inside
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
@@ -43,6 +46,9 @@ _LOGGER = logging.getLogger(__name__)
 _aval = operator.attrgetter("aval")
 
 _MOST_SIGNATURES = 8
+# Of larger variables straight code takes and changes no more than some rows; compiled code goes
+# through all, as it keeps the old values where a check fails.
+_MOST_TABLE_BYTES = 4 << 20
 # So many more times may checks fail than hold before the region is left to straight code.
 _MOST_REFUSED = 20
 
@@ -81,6 +87,7 @@ class Region:
         self.resources = resources
         self._cells = RegionCells(plan, resources)
         self._draws = plan.draws
+        self._tables = plan.tables
         self.is_forced = is_forced
         self._takes_long = takes_long
         self.entries: dict[Signature, Trial] = {}
@@ -143,16 +150,30 @@ class Region:
             for slot, value in zip(self.plan.inputs, inputs)
             if not isinstance(value, (np.ndarray, np.generic))
         ]
-        if taken and not self.is_off:
+        if taken:
+            actions = self.plan.actions
+            nodes = [one.node for one in actions if not set(taken).isdisjoint(one.inputs)]
+            self._leave_out(nodes, "they take things that are no arrays")
+
+    def _leave_out_tables(self, signature: Signature) -> bool:
+        """Leave out what takes or changes rows of large variables; return whether there is such."""
+        large = [at for at in self._tables if _bytes_of(*signature[at]) > _MOST_TABLE_BYTES]
+        if large:
+            nodes = [node for at in large for node in self._tables[at]]
+            distinct = [a.node for a in self.plan.actions if a.node.op_def.rows is Rows.DISTINCT]
+            self._leave_out([*nodes, *distinct], "their variables are large")
+        return bool(large)
+
+    def _leave_out(self, nodes: Sequence[Node], why: str) -> None:
+        """Have nodes left to straight code; until then all of the region is."""
+        if not self.is_off:
             self.is_off = True
             itself = weakref.ref(self)
-            jit_thread.submit(lambda: _leave_out_if_alive(itself, taken))
+            jit_thread.submit(lambda: _leave_out_if_alive(itself, NotCompiledError(nodes, why)))
 
-    def leave_out(self, slots: Sequence[int]) -> None:
-        """Have nodes that take what slots hold left out."""
-        actions = self.plan.actions
-        nodes = [one.node for one in actions if not set(slots).isdisjoint(one.inputs)]
-        self._failed(NotCompiledError(nodes, "they take things that are no arrays"))
+    def leave_out(self, error: NotCompiledError) -> None:
+        """Have nodes left out."""
+        self._failed(error)
 
     def _run_timed(self, slots: list[Any], entry: Trial) -> None:
         started = clock.monotonic_s()
@@ -326,6 +347,8 @@ class Region:
 
     def _new_entry(self, signature: Signature) -> Trial:
         """Note shapes that are new, and have the region compiled for them."""
+        if self._leave_out_tables(signature):
+            return Trial()
         if len(self.entries) >= _MOST_SIGNATURES:
             self._warn_of_shapes(signature)
             return Trial()
@@ -436,10 +459,14 @@ def _improve_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
         found.take_better(entry, before, better)
 
 
-def _leave_out_if_alive(region: weakref.ref[Region], slots: Sequence[int]) -> None:
+def _leave_out_if_alive(region: weakref.ref[Region], error: NotCompiledError) -> None:
     found = region()
     if found is not None:
-        found.leave_out(slots)
+        found.leave_out(error)
+
+
+def _bytes_of(dtype: Any, shape: tuple[int, ...]) -> int:
+    return int(np.dtype(dtype).itemsize * math.prod(shape))
 
 
 def _holds(executable: Executable, inputs: Sequence[Any]) -> bool:

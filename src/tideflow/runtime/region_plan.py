@@ -133,6 +133,20 @@ class RegionPlan:
         """The calls that draw random numbers, in the order of their actions."""
         return [action.call for action in self.actions if action.kind == "draw"]
 
+    @property
+    def tables(self) -> dict[int, list[Node]]:
+        """The nodes that take or change only some rows of a variable, by its cell."""
+        found: dict[int, list[Node]] = {}
+        for action in self.actions:
+            update = action.node.op_def.update
+            is_row_wise = action.kind == "gather" or (update is not None and update.indices >= 0)
+            cells = set(action.cells if is_row_wise else ())
+            for one in action.nested:
+                cells.update(action.cells[one.cells[cell]] for cell in one.plan.tables)
+            for cell in cells:
+                found.setdefault(cell, []).append(action.node)
+        return found
+
 
 class NotCompiledError(Exception):
     """Some nodes do not compile; the others may.

@@ -22,7 +22,9 @@ from tideflow.compile.region_selection import (
 )
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
+from tideflow.graph.op_traits import Rows
 from tideflow.ops.tensor_arrays.traced import TracedList, TracedObject
+from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.nested_trace import trace_functions
 from tideflow.runtime.region_plan import (
     NO_SLOT,
@@ -112,12 +114,18 @@ class Tracer:
         self.failed: dict[int, tuple[Node, Exception]] = {}
         self.arguments = {id(arg) for arg in args}
         self.given_cells = list(args[:count])
+        self.rows = PaddedRows()
 
     def run(self, action: Action) -> None:
         """Trace one action."""
         try:
             self._run(action)
         except MissingError:
+            self.forget(action)
+        except NotCompiledError as error:
+            # Of a function that it runs, the nodes are none of this trace.
+            nodes = [action.node] if action.nested else error.nodes
+            self.failed.update((id(node), (node, error)) for node in nodes)
             self.forget(action)
         except Exception as error:  # whatever a kernel raises: it then runs with NumPy
             self.failed[id(action.node)] = (action.node, error)
@@ -135,6 +143,8 @@ class Tracer:
 
     def _is_lasting(self, error: Exception) -> bool:
         """Whether an error follows from the node alone, and not from what the process has set."""
+        if isinstance(error, NotCompiledError):
+            return error.is_lasting
         found = self.jax.errors
         of_values = found.ConcretizationTypeError, found.TracerArrayConversionError
         of_indices = found.TracerIntegerConversionError, found.NonConcreteBooleanIndexError
@@ -153,6 +163,7 @@ class Tracer:
         for action in plan.actions:
             child.run(action)
         child.raise_failed()
+        child.rows.require_none(one.slot for one in nested.results if one.slot is not None)
         for i, value in zip(nested.cells, child.cells):
             cells[i] = value
         found = []
@@ -176,11 +187,14 @@ class Tracer:
         olds = [self.cells[cell] for cell in action.cells]
         if any(value is MissingError for value in (*inputs, *olds)):
             raise MissingError
+        self.rows.follow(action, self.values)
         if action.kind == "read":
             self.values[action.outputs[0]] = olds[0]
         elif action.kind == "shape":
             wanted = action.node.attrs["out_type"].as_numpy_dtype
             self.values[action.outputs[0]] = np.array(olds[0].shape, wanted)
+        elif action.kind == "gather":
+            self._gather(action, olds[0], inputs[0])
         elif action.kind == "assign":
             self._store(action, [inputs[0]])
         elif action.kind == "update":
@@ -213,7 +227,51 @@ class Tracer:
         node = action.node
         update.require_shapes(olds, others)
         attrs = {name: node.attrs[name] for name in node.op_def.kernel_attrs}
-        self._store(action, update.rule(self.jnp, *olds, *others, **attrs))
+        rule = update.rule
+        if update.indices >= 0:
+            self._check_rows(olds[0], others, update.indices)
+            # The kernel is the rule for whole values, also where the update's own is one for rows.
+            assert node.op_def.kernel is not None
+            rule = node.op_def.kernel
+        self._store(action, rule(self.jnp, *olds, *others, **attrs))
+
+    def _check_rows(self, value: Any, others: Sequence[Any], at: int) -> None:
+        """Have distinct indices be checked that name rows to update; negative ones name none."""
+        indices = others[at]
+        _require(bool(value.shape) and indices.ndim == 1, "no rows to update")
+        shapes = ((), (*indices.shape, *value.shape[1:]))
+        fit = all(one.shape in shapes for i, one in enumerate(others) if i != at)
+        _require(fit, "not a row for each index")
+        self.trace.check((indices < value.shape[0]).all())
+
+    def _gather(self, action: Action, value: Any, indices: Any) -> None:
+        node = action.node
+        batch = node.attrs["batch_dims"]
+        batch += indices.ndim if batch < 0 else 0
+        _require(0 <= batch < value.ndim, "no rows to give")
+        inside = indices < value.shape[batch]
+        if not self.rows.holds(action.inputs[0]):
+            inside &= indices >= 0
+        self.trace.check(inside.all())
+        self._take(action, value, indices)
+
+    def _take(self, action: Action, value: Any, indices: Any) -> None:
+        """Give the rows of a variable that indices name; zeros for those that name none."""
+        gather = action.node.op_def.gather
+        assert gather is not None
+        found = gather(self.jnp, value, self.jnp.asarray(indices), action.node.attrs)
+        self.values[action.outputs[0]] = found
+
+    def _unique(self, action: Action, given: Any) -> None:
+        """Give distinct indices, which are checked not to be negative, as those added are."""
+        _require(given.ndim == 1, "no vector")
+        self.trace.check((given >= 0).all())
+        self._tell_apart(action, given)
+
+    def _tell_apart(self, action: Action, given: Any) -> None:
+        number_type = action.node.attrs["out_idx"].as_numpy_dtype
+        found = padded_unique(self.jnp, self.jnp.asarray(given), number_type)
+        self.values.update(zip(action.outputs, found))
 
     def _run_objects(self, action: Action, inputs: list[Any]) -> None:
         node = action.node
@@ -240,6 +298,9 @@ class Tracer:
 
     def _compute(self, action: Action, inputs: list[Any]) -> None:
         node = action.node
+        if node.op_def.rows is Rows.DISTINCT:
+            self._unique(action, inputs[0])
+            return
         if any(isinstance(value, (TracedList, TracedObject)) for value in inputs):
             # Lists add up, and give zeros like themselves, by their own methods.
             self.values[action.outputs[0]] = action.call(*inputs)
@@ -291,6 +352,7 @@ class Tracer:
 
     def finish(self, found: Traced) -> list[Any]:
         """Return the results; no two of them, and no argument, share memory."""
+        self.rows.require_none(self.plan.outputs)
         given = set(self.arguments)
         holds = self.trace.all_checks()
         news = self.cells[: self.plan.changed]

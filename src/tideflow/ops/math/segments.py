@@ -9,6 +9,7 @@ Source: segment_reduction_ops_impl.h of TensorFlow 2.21.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.tracing import Trace, is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import scoped
@@ -173,7 +175,24 @@ def _unsorted(xp: ArrayNamespace, how: str, data: Array, ids: Array, num_segment
     return _combine(xp, how, rows, ids.reshape(-1), count, _losing(data.dtype, how))
 
 
-def _define_unsorted(name: str, how: str, types: str, ids: str = "indices") -> None:
+def _check_traced(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have ids be checked; the kernel then serves."""
+    _, ids, count = inputs
+    if not is_known(count):
+        raise refuse("a number of segments that is computed")
+    if ids.size:
+        trace.check((ids < count.item()).all())
+    return NotImplemented
+
+
+def _define_unsorted(
+    name: str,
+    how: str,
+    types: str,
+    ids: str = "indices",
+    compiles: Compiles = Compiles.ON_ACCELERATORS,
+    traced: Callable[..., Any] | None = None,
+) -> None:
     @op(
         f"""
         {name}(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T
@@ -184,12 +203,17 @@ def _define_unsorted(name: str, how: str, types: str, ids: str = "indices") -> N
         shape=_unsorted_shape,
         static=("num_segments",),
         rows=Rows.SEGMENTS,
+        compiles=compiles,
+        traced=traced,
     )
     def kernel(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
         return _unsorted(xp, how, data, segment_ids, num_segments)
 
 
-_define_unsorted("UnsortedSegmentSum", "sum", "numbers", ids="{int16, int32, int64}")
+_define_unsorted(
+    "UnsortedSegmentSum", "sum", "numbers", "{int16, int32, int64}",
+    Compiles.KNOWN_INPUTS, _check_traced,
+)  # fmt: skip
 _define_unsorted("UnsortedSegmentProd", "prod", "numbers")
 _define_unsorted("UnsortedSegmentMax", "max", "reals")
 _define_unsorted("UnsortedSegmentMin", "min", "reals")

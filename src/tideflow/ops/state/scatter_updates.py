@@ -104,7 +104,9 @@ def _scatter_rule(
         made = [np.array(old)]
         _scatter_change(suffix, op_name, made, [indices, updates])
         return tuple(made)
-    return (_traced(xp, suffix, old, indices, updates),)
+    # at[...] counts negative indices from the end; one past the end is dropped.
+    where = xp.where(indices < 0, old.shape[0], indices)
+    return (_traced(xp, suffix, old, where, updates),)
 
 
 def _scatter_change(suffix: str, op_name: str, arrays: list[Any], others: list[Any]) -> None:
