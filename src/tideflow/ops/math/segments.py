@@ -279,13 +279,10 @@ def _unsorted_prod_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _sorted_shape(c: ShapeContext) -> list[Dims]:
-    data, ids = c.inputs[0], c.value(1)
+    data = c.inputs[0]
     if c.inputs[1] is not None and len(c.inputs[1]) != 1:
         raise ValueError("segment_ids must be a vector")
-    if data is None:
-        return [None]
-    rows = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
-    return [(rows, *data[1:])]
+    return [None if data is None else (None, *data[1:])]
 
 
 def _sorted(

@@ -478,6 +478,12 @@ def sparse_concat_kernel(
     return every[order], np.concatenate(values)[order], made
 
 
+def _split_shape(c: ShapeContext) -> list[Dims]:
+    count, shape = c.attrs["num_split"], c.inputs[3]
+    rank = shape[0] if shape else None
+    return [*[(None, rank)] * count, *[(None,)] * count, *[shape] * count]
+
+
 @op(
     """
     SparseSplit(split_dim: int64, indices: int64, values: T, shape: int64) \
@@ -485,7 +491,7 @@ def sparse_concat_kernel(
     num_split: int >= 1
     T: type
     """,
-    shape=unknown,
+    shape=_split_shape,
 )
 def sparse_split_kernel(
     ctx: KernelContext,

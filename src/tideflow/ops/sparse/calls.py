@@ -53,7 +53,10 @@ def add(a: TensorLike, b: TensorLike, threshold: TensorLike = 0) -> Any:
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         limit = dtypes.as_dtype(a.dtype).real_dtype if a.dtype.is_complex else a.dtype
         least = convert_to_tensor(threshold, limit, name="threshold")
-        return SparseTensor(*apply_op("SparseAdd", *a.parts, *b.parts, least))
+        indices, values, shape = apply_op("SparseAdd", *a.parts, *b.parts, least)
+        a.shape.assert_is_compatible_with(b.shape)
+        both = a.shape.merge_with(b.shape)
+        return SparseTensor(indices, values, both.as_list() if both.is_fully_defined() else shape)
     sparse, dense = (a, b) if isinstance(a, SparseTensor) else (b, a)
     return apply_op("SparseTensorDenseAdd", *_sparse(sparse).parts, dense)
 

@@ -73,15 +73,11 @@ def _combine(xp: Any, kind: str, data: Any, indices: object, ids: Any, rows: int
 
 
 def _shape(c: ShapeContext) -> list[Dims]:
-    data, ids = c.inputs[0], c.value(2)
+    data = c.inputs[0]
     if data is None:
         return [None]
-    if len(c.inputs) == 4:
-        count = c.value(3)
-        rows = None if count is None else int(count)
-    else:
-        rows = None if ids is None else int(ids[-1]) + 1 if ids.size else 0
-    return [(rows, *data[1:])]
+    count = c.value(3) if len(c.inputs) == 4 else None
+    return [(None if count is None else int(count), *data[1:])]
 
 
 def _define(kind: str) -> None:

@@ -5,7 +5,7 @@ Source: tensorflow/python/framework/sparse_tensor.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tideflow.graph import shapes
@@ -49,6 +49,11 @@ class SparseTensorSpec(TypeSpec):
     def shape(self) -> TensorShape:
         """The dense shape."""
         return self._shape
+
+    @property
+    def told(self) -> Hashable:
+        """The class of sparse tensors, and what is known of the dense shape."""
+        return SparseTensor, self._shape.sizes
 
     def _stated(self) -> tuple[Any, ...]:
         return self._shape, self._dtype
@@ -98,8 +103,17 @@ class SparseTensorSpec(TypeSpec):
         if self._shape.rank is not None:
             indices.set_shape([None, self._shape.rank])
             dense_shape.set_shape([self._shape.rank])
+        sizes = self._shape.sizes or ()
         if self._shape.is_fully_defined():
             dense_shape = convert_to_tensor(self._shape.as_list(), dtypes.int64, name="shape")
+        elif any(size is not None for size in sizes):
+            # What is known of the shape goes into that of what is computed of it.
+            found = apply_op("Unpack", dense_shape, num=len(sizes))
+            pieces = [
+                one if size is None else convert_to_tensor(size, dtypes.int64)
+                for one, size in zip(found, sizes)
+            ]
+            dense_shape = apply_op("Pack", pieces)
         return self.from_parts([indices, values, dense_shape])
 
     def batched(self, size: int | None) -> SparseTensorSpec:

@@ -5,6 +5,7 @@ Source: tensorflow/python/framework/sparse_tensor.py, python/ops/sparse/ops.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape, merge
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
+from tideflow.ops.array import getitem
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest, placeholder, placeholder_with_default, scoped
 from tideflow.wire import dtypes
@@ -137,9 +139,15 @@ class SparseTensor:
         )
 
 
+def _told_shape(sparse: SparseTensor) -> Dims:
+    """Return what a trace may take for granted of the dense shape: all of it, if it has a value."""
+    return sparse.shape.sizes if sparse.dense_shape.graph.is_eager else sparse._declared
+
+
 def _rebuilt(like: SparseTensor, parts: Sequence[Any]) -> SparseTensor:
     made = SparseTensor(*parts)
-    made._declared = merge(made.shape.sizes, like._declared)
+    is_eager = made.dense_shape.graph.is_eager
+    made._declared = merge(made.shape.sizes, like._declared if is_eager else _told_shape(like))
     return made
 
 
@@ -147,7 +155,7 @@ nest.register_composite(
     SparseTensor,
     lambda sparse: list(sparse.parts),
     _rebuilt,
-    lambda sparse: (SparseTensor, sparse._declared),
+    lambda sparse: (SparseTensor, _told_shape(sparse)),
 )
 
 
@@ -249,17 +257,48 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 def reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
     """Return the elements in row-major order."""
     indices, values = apply_op("SparseReorder", *sp_input.parts, name=name)
-    return SparseTensor(indices, values, sp_input.dense_shape)
+    if sp_input.shape.is_fully_defined():
+        return SparseTensor(indices, values, sp_input.shape.as_list())
+    made = SparseTensor(indices, values, apply_op("Identity", sp_input.dense_shape))
+    made.set_shape(sp_input.shape)
+    return made
 
 
 @export("sparse.reshape", "sparse_reshape")
 def reshape(sp_input: SparseTensor, shape: ShapeLike, name: str | None = None) -> SparseTensor:
-    """Return the elements in another shape; one size may be -1."""
-    wanted = convert_to_tensor(shape, dtypes.int64)
-    indices, made = apply_op(
-        "SparseReshape", sp_input.indices, sp_input.dense_shape, wanted, name=name
-    )
-    return SparseTensor(indices, sp_input.values, made)
+    """Return the elements in another shape; one size may be -1.
+
+    Raises: ValueError for a shape, known as that of the tensor is, of another size.
+    """
+    with get_default_graph().name_scope(name or "SparseReshape") as scope:
+        wanted = convert_to_tensor(shape, dtypes.int64)
+        indices, made = apply_op(
+            "SparseReshape", sp_input.indices, sp_input.dense_shape, wanted, name=scope
+        )
+        sizes = static_value(*wanted.edge)
+        if sizes is not None and None not in sizes and sp_input.shape.is_fully_defined():
+            made = _settled(sp_input.shape.as_list(), [int(size) for size in sizes]) or made
+        return SparseTensor(indices, apply_op("Identity", sp_input.values), made)
+
+
+def _settled(before: Sequence[Any], wanted: list[int]) -> list[int] | None:
+    """Return a shape with its -1 replaced; None where that depends on what is run.
+
+    Raises: ValueError for a shape of another size.
+    """
+    if wanted.count(-1) > 1:
+        raise ValueError(f"At most one dimension can be inferred (-1). Found: {wanted}")
+    if -1 in wanted and 0 in wanted:
+        return None
+    size = math.prod(before)
+    rest = math.prod(x for x in wanted if x != -1)
+    found = [size // rest if x == -1 else x for x in wanted]
+    if math.prod(found) != size:
+        raise ValueError(
+            f"Cannot reshape a tensor with {size} elements to shape {wanted} "
+            f"({math.prod(found)} elements)."
+        )
+    return found
 
 
 @export("sparse.transpose", "sparse_transpose")
@@ -272,6 +311,9 @@ def transpose(
         order = list(range(rank or 0))[::-1] if perm is None else perm
         indices = apply_op("GatherV2", sp_input.indices, order, 1)
         shape = apply_op("GatherV2", sp_input.dense_shape, order, 0)
+        known = static_value(*convert_to_tensor(order).edge)
+        if known is not None and sp_input.shape.is_fully_defined():
+            shape = [sp_input.shape[int(axis)] for axis in known]
         return reorder(SparseTensor(indices, sp_input.values, shape))
 
 
@@ -294,8 +336,26 @@ def concat(
         greatest = apply_op("Max", shapes, 0)
         is_axis = np.arange(rank) == axis % rank
         columns[2] = [apply_op("SelectV2", is_axis, shape, greatest) for shape in columns[2]]
-    made = apply_op("SparseConcat", *columns, concat_dim=axis % rank, name=name)
-    return SparseTensor(*made)
+    indices, values, made = apply_op("SparseConcat", *columns, concat_dim=axis % rank, name=name)
+    sizes = _joined([each.shape for each in sp_inputs], axis, expand_nonconcat_dims)
+    if sizes is not None and all(each.shape.is_fully_defined() for each in sp_inputs):
+        return SparseTensor(indices, values, sizes)
+    joined = SparseTensor(indices, values, made)
+    joined.set_shape(TensorShape(sizes))
+    return joined
+
+
+def _joined(given: Sequence[TensorShape], axis: int, widest: bool) -> list[Any] | None:
+    """Return what is known of the shape of tensors that are joined along an axis."""
+    columns = [list(column) for column in zip(*(shape.sizes or () for shape in given))]
+    if any(shape.rank is None for shape in given) or not columns:
+        return None
+    found = [
+        max(column) if widest and None not in column else None if widest else column[0]
+        for column in columns
+    ]
+    found[axis] = None if None in columns[axis] else sum(columns[axis])
+    return found
 
 
 @export("sparse.slice", "sparse_slice")
@@ -369,10 +429,16 @@ def expand_dims(
     """Return the tensor with an axis of size 1 more; the last one by default."""
     rank = sp_input.shape.rank or 0
     at = rank if axis is None else axis % (rank + 1)
-    sizes = apply_op("Split", 0, apply_op("Reshape", sp_input.dense_shape, [-1, 1]), num_split=rank)
-    one = convert_to_tensor([[1]], dtypes.int64)
-    shape = apply_op("ConcatV2", [*sizes[:at], one, *sizes[at:]], 0)
-    return reshape(sp_input, apply_op("Reshape", shape, [-1]), name)
+    shape = sp_input.dense_shape
+    one = convert_to_tensor([1], dtypes.int64, name="new_shape")
+    shape = apply_op(
+        "ConcatV2", [getitem(shape, slice(None, at)), one, getitem(shape, slice(at, None))], 0
+    )
+    columns = sp_input.indices
+    before, after = (slice(None), slice(None, at)), (slice(None), slice(at, None))
+    zero = apply_op("ZerosLike", getitem(columns, (slice(None), slice(None, 1))))
+    columns = apply_op("ConcatV2", [getitem(columns, before), zero, getitem(columns, after)], 1)
+    return SparseTensor(columns, sp_input.values, shape)
 
 
 @export("sparse.map_values")
