@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,12 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in held:
             one.close()
+
+
+def suspend(process: subprocess.Popen[Any]) -> None:
+    """Stop a process; return when it stands still, which it does a moment after the signal."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def make_spec(sizes: Mapping[str, int]) -> dict[str, list[str]]:

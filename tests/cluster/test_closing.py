@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tideflow.v1 as tf
-from cluster.servers import ServerProcess, make_environment, make_spec
+from cluster.servers import ServerProcess, make_environment, make_spec, suspend
 from cluster.test_task_watch import Step
 from real_time import within
 
@@ -50,7 +50,7 @@ server.stop()
 
 
 def stop(process: ServerProcess) -> None:
-    process.process.send_signal(signal.SIGSTOP)
+    suspend(process.process)
 
 
 @pytest.fixture(autouse=True)
@@ -166,7 +166,7 @@ def test_a_served_task_ends_on_sigterm_whatever_its_peers_do(start_process: Star
             assert ps.stdout is not None
             assert "is ready" in ps.stdout.readline()
             with waiting_worker(spec, _WAITS) as worker:
-                worker.send_signal(signal.SIGSTOP)
+                suspend(worker)
                 with within(_PROMISED_S):
                     ps.terminate()
                     assert ps.wait(30) == 0

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tideflow
-from cluster.servers import SOURCE, free_ports, make_spec
+from cluster.servers import SOURCE, free_ports, make_spec, suspend
 from real_time import within
 from tideflow.cluster import ClusterSpec, Server, local_servers
 from tideflow.cluster.server import ServerState, register_server_factory
@@ -281,7 +281,7 @@ def test_stop_ends_in_time_though_a_peer_hangs(start_process):
         request = pb.CreateSessionRequest()
         request.graph_def.node.add(name="n", op="NoOp", device="/job:ps")
         ask(server.target, MasterService, "CreateSession", request)
-        ps.process.send_signal(signal.SIGSTOP)
+        suspend(ps.process)
         with within(5):
             server.stop()
     finally:

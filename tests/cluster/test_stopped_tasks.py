@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tideflow.v1 as tf
-from cluster.servers import ServerProcess, make_spec
+from cluster.servers import ServerProcess, make_spec, suspend
 from cluster.test_task_watch import Step
 from real_time import eventually
 
@@ -35,7 +35,7 @@ def times_waited_for(caplog: pytest.LogCaptureFixture) -> int:
 @contextlib.contextmanager
 def stopped(process: ServerProcess, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Stop a process until its peers here have said several times that they wait for it."""
-    process.process.send_signal(signal.SIGSTOP)
+    suspend(process.process)
     try:
         yield
         eventually(lambda: times_waited_for(caplog) >= 4, "word of who is waited for")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tideflow.v1 as tf
-from cluster.servers import ServerProcess, make_spec
+from cluster.servers import ServerProcess, make_spec, suspend
 from real_time import eventually, pause, within
 from tideflow.cluster.status import StatusService
 from tideflow.runtime.loop import run_sync
@@ -120,7 +120,7 @@ def test_a_plain_ps_that_is_slow_is_not_given_up(start_process: Start) -> None:
     with tf.Graph().as_default():
         pair = Pair(start_process, peer_extensions=False)
         step = pair.begin(pair.here)
-        pair.ps.process.send_signal(signal.SIGSTOP)
+        suspend(pair.ps.process)
         pause(2 * _WITHIN_S)
         pair.ps.process.send_signal(signal.SIGCONT)
         pair.session.run(pair.put)
@@ -157,7 +157,7 @@ def test_a_session_whose_ps_came_back_is_refused_for_good_and_says_what_to_do(pa
 @pytest.mark.real_time
 def test_a_ps_that_is_slow_is_not_given_up(pair: Pair) -> None:
     step = pair.begin(pair.here)
-    pair.ps.process.send_signal(signal.SIGSTOP)
+    suspend(pair.ps.process)
     pause(1.5 * _WITHIN_S)  # longer than a dead one would take to be noticed
     pair.ps.process.send_signal(signal.SIGCONT)
     assert pair.session.run(pair.v) == 1.0
@@ -181,7 +181,7 @@ def sessions_at(target: str) -> int:
 
 
 def test_a_worker_that_was_away_is_told_of_the_end_of_a_session_later(pair: Pair) -> None:
-    pair.ps.process.send_signal(signal.SIGSTOP)
+    suspend(pair.ps.process)
     # Its connections are gone, as after a cut: what was sent on them is lost.
     run_sync(cut_connections(pair.worker))
     pair.session.close()

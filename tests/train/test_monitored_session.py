@@ -16,7 +16,7 @@ import pytest
 
 import tideflow.v1 as tf
 from clocks import manual_clock
-from cluster.servers import ServerProcess, make_environment, make_spec
+from cluster.servers import ServerProcess, make_environment, make_spec, suspend
 from real_time import within
 from train.lifecycle_programs import PROGRAMS
 from train.lifecycle_recording import Recorder
@@ -228,6 +228,38 @@ def test_sigterm_leaves_a_last_checkpoint(tmp_path, shape, rest):
     assert "Traceback" not in err
 
 
+TERMINATED_WHILE_IT_PREPARES = """
+import os, signal, sys
+import tideflow.v1 as tf
+
+step = tf.train.get_or_create_global_step()
+op = tf.assign_add(step, 1)
+supervisor = tf.train.Supervisor(logdir=sys.argv[1])
+# No service has saved before: the last save has to be prepared, too.
+session = supervisor.prepare_or_wait_for_session(start_standard_services=False)
+
+def terminate(frame, event, arg):
+    if event == "call" and frame.f_code.co_filename.endswith("compile/prune.py"):
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sys.setprofile(terminate)
+session.run(op)
+while True:
+    session.run(op)
+"""
+
+
+def test_sigterm_may_come_while_a_step_is_prepared(tmp_path):
+    with start_program(TERMINATED_WHILE_IT_PREPARES, str(tmp_path)) as process:
+        try:
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + signal.SIGTERM, err
+    assert tf.train.latest_checkpoint(str(tmp_path)) is not None, err
+
+
 def test_a_handler_of_the_programs_own_is_called_after_that(tmp_path):
     with start_program(TRAIN_UNTIL_TERMINATED, "monitored", str(tmp_path), "own") as process:
         try:
@@ -296,7 +328,7 @@ def test_closing_ends_in_time_when_a_server_does_not_answer(remote, how, tmp_pat
             tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(1)]))
     session = tf.train.MonitoredTrainingSession(remote.worker.target, checkpoint_dir=str(tmp_path))
     session.run(remote.op)
-    remote.ps.process.send_signal(signal.SIGSTOP)
+    suspend(remote.ps.process)
     with within(CLOSING_S + SLACK_S):
         if how == "error":
             with pytest.raises(KeyError), session:
@@ -330,7 +362,7 @@ def test_signals_end_training_in_time_when_a_server_does_not_answer(number, tmp_
     with start_program(TRAIN_REMOTELY, json.dumps(spec), str(tmp_path)) as process:
         try:
             assert process.stdout.readline() == "made 1\n"
-            ps.process.send_signal(signal.SIGSTOP)
+            suspend(ps.process)
             with within(CLOSING_S + SLACK_S):
                 process.send_signal(number)
                 _, err = process.communicate(timeout=30)

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 import tideflow.v1 as tf
-from cluster.servers import LocalCluster, ServerProcess, make_spec
+from cluster.servers import LocalCluster, ServerProcess, make_spec, suspend
 from real_time import eventually, within
 
 
@@ -151,7 +151,7 @@ def test_stopping_ends_in_time_when_a_server_does_not_answer(tmp_path):
             with pytest.raises((tf.errors.OpError, RuntimeError)):
                 with supervisor.managed_session(worker.target) as session:
                     session.run(op)
-                    ps.process.send_signal(signal.SIGSTOP)
+                    suspend(ps.process)
                     stack.enter_context(within(20))
                     session.run(op, options=tf.RunOptions(timeout_in_ms=300))
     finally:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.servers import suspend
 from loop_monitor import watching_path
 from real_time import eventually
 
@@ -71,7 +72,7 @@ def test_a_stopped_server_is_waited_for_and_the_log_says_so(memory: str) -> None
         with running("wait", f"127.0.0.1:{line_of(server)}", memory=memory) as client:
             assert line_of(client) == "waiting"
             assert wait_blocked(server, 2)
-            server.send_signal(signal.SIGSTOP)
+            suspend(server)
             for _ in range(4):  # the second time at what peers could once be silent at most
                 wait_for_logged(client, "it is waited for")
             server.send_signal(signal.SIGCONT)
@@ -100,7 +101,7 @@ def test_a_server_waits_for_a_stopped_client_but_not_for_one_that_was_killed() -
         with running("wait", address) as client, running("wait", address) as stopped:
             assert (line_of(client), line_of(stopped)) == ("waiting", "waiting")
             assert wait_blocked(server, 4)
-            stopped.send_signal(signal.SIGSTOP)
+            suspend(stopped)
             for _ in range(2):
                 wait_for_logged(server, "it is waited for")
             assert wait_blocked(server, 4)
@@ -115,7 +116,7 @@ def test_a_server_waits_for_a_stopped_client_but_not_for_one_that_was_killed() -
 def test_a_stopped_server_can_be_connected_to(memory: str) -> None:
     with running("serve", "127.0.0.1", memory=memory) as server:
         address = f"127.0.0.1:{line_of(server)}"
-        server.send_signal(signal.SIGSTOP)
+        suspend(server)
         with running("first", address, memory=memory) as client:
             for _ in range(2):
                 wait_for_logged(client, "has said nothing")

@@ -271,7 +271,7 @@ class Supervisor:
         if self._model.saver is None or not self._save_path or not self._save_model_secs:
             return
         if self._termination is None:
-            self._termination = TerminationHandler(LastSave(self._save_last).begin)
+            self._termination = TerminationHandler(LastSave(self._save_last))
 
     def _save_last(self) -> None:
         closer = self._closer
@@ -385,6 +385,8 @@ class Supervisor:
         ignore_live_threads: bool,
         close_session: bool,
     ) -> None:
+        if self._termination is not None:
+            self._termination.finish()
         try:
             if self._closer is None:
                 self._coord.request_stop()
