@@ -8,7 +8,7 @@ from tideflow.eager.numpy.arranging import isscalar
 from tideflow.eager.numpy.arrays import asarray
 from tideflow.eager.numpy.promotion import result_type
 from tideflow.graph.types import DTypeLike, TensorLike
-from tideflow.ops.array.shapes import broadcast_static_shape
+from tideflow.ops.array.broadcasting import broadcast_static_shape
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import seeds
 from tideflow.ops.random import draws, poisson_binomial

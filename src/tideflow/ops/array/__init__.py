@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideflow.ops.array.broadcasting import broadcast_dynamic_shape
 from tideflow.ops.array.diagonals import (
     eye,
     matrix_band_part,
@@ -18,7 +19,7 @@ from tideflow.ops.array.gathering import (
 from tideflow.ops.array.joining import concat, split, stack
 from tideflow.ops.array.padding import pad
 from tideflow.ops.array.searching import first_occurrences, unique
-from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape, shape
+from tideflow.ops.array.shapes import reshape, shape
 from tideflow.ops.array.slicing import getitem, is_slice, slice_bounds
 from tideflow.ops.array.strided import strided_index
 from tideflow.ops.array.transposing import matrix_transpose

@@ -75,7 +75,15 @@ def matrix_band_part_grad(op: Operation, grad: Tensor) -> list[Any]:
 def matrix_band_part(
     input: TensorLike, num_lower: TensorLike, num_upper: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Return matrices with zeros outside a band of diagonals; negative numbers keep all."""
+    """Return matrices with zeros outside a band of diagonals; negative numbers keep all.
+
+    Args:
+      input: [..., M, N], of any type.
+      num_lower, num_upper: how many diagonals below and above the main one stay, int32 or int64
+        scalars.
+    Returns: a tensor of the shape and type of input.
+    Raises: InvalidArgumentError for numbers beyond the matrix.
+    """
     made: Tensor = apply_op("MatrixBandPart", input, num_lower, num_upper, name=name)
     return made
 
@@ -350,7 +358,17 @@ def matrix_diag(
     padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Return matrices with the diagonals k (one, or lowest and highest) and padding elsewhere."""
+    """Return matrices with the diagonals k (one, or lowest and highest) and padding elsewhere.
+
+    Args:
+      diagonal: [..., length] for one diagonal, [..., count, length] for several; of any type.
+      k: one number, or the lowest and the highest; 0 is the main one, above it they are positive.
+      num_rows, num_cols: sizes of the matrices; by default the least in which the diagonals fit.
+      padding_value: a scalar of the type of diagonal.
+      align: on which side shorter ones are padded: superdiagonals, then subdiagonals.
+    Returns: [..., num_rows, num_cols].
+    Raises: InvalidArgumentError for sizes in which the diagonals do not fit.
+    """
     given = convert_to_tensor(diagonal)
     padding = _padding(padding_value, given)
     made: Tensor = apply_op(
@@ -367,7 +385,16 @@ def matrix_diag_part(
     padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
-    """Return the diagonals k (one, or lowest and highest) of matrices."""
+    """Return the diagonals k (one, or lowest and highest) of matrices.
+
+    Args:
+      input: [..., M, N], of any type.
+      k: one number, or the lowest and the highest; 0 is the main one, above it they are positive.
+      padding_value: fills up shorter diagonals; a scalar of the type of input.
+      align: on which side they are padded: superdiagonals, then subdiagonals.
+    Returns: [..., length] for one diagonal, [..., count, length] for several.
+    Raises: InvalidArgumentError for diagonals that the matrices lack.
+    """
     given = convert_to_tensor(input)
     padding = _padding(padding_value, given)
     made: Tensor = apply_op("MatrixDiagPartV3", given, k, padding, align=align, name=name)
@@ -395,7 +422,13 @@ def eye(
     dtype: Any = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
-    """Return identity matrices [*batch_shape, num_rows, num_columns]."""
+    """Return identity matrices [*batch_shape, num_rows, num_columns].
+
+    Args:
+      num_rows, num_columns: numbers or scalars; as many columns as rows if None.
+      batch_shape: sizes in front.
+      dtype: the element type, float32 by default.
+    """
     wanted = as_dtype(dtype)
     with get_default_graph().name_scope(name or "eye") as scope:
         sizes = [num_rows, num_rows if num_columns is None else num_columns]

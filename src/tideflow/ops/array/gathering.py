@@ -287,7 +287,19 @@ def gather(
     batch_dims: int = 0,
 ) -> Tensor:
     """Return the slices of params that indices name along an axis (by default the last of the
-    batch dimensions, 0 without any)."""
+    batch dimensions, 0 without any).
+
+    Args:
+      params: [..., size, ...], of any type.
+      indices: int16, int32 or int64, of any shape; the sizes of its batch dimensions are params'.
+      validate_indices: accepted, and ignored.
+    Returns: the shape of params with that of indices in place of the axis, but for batch
+      dimensions.
+    Raises: InvalidArgumentError for an index outside of the axis.
+    Example:
+      >>> tf.gather([10, 20, 30], [2, 0]).numpy()
+      array([30, 10], dtype=int32)
+    """
     if axis is None:
         axis = batch_dims
     made: Tensor
@@ -548,6 +560,12 @@ def sequence_mask(
     """Return a mask whose rows are true in the first `lengths[i]` of maxlen places.
 
     maxlen: the length of the new last dimension; the greatest of lengths if None.
+
+    Args:
+      lengths: whole numbers, of any shape.
+      dtype: the type of the mask.
+    Returns: [*shape of lengths, maxlen].
+    Raises: ValueError for maxlen that is no scalar.
     """
     with get_default_graph().name_scope(name or "SequenceMask") as scope:
         given = convert_to_tensor(lengths)

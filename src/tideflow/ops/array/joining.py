@@ -22,7 +22,6 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import joined_sizes, packed_sizes
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
-from tideflow.ops.array import shapes as array
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar, check_vector
 from tideflow.wire import dtypes
@@ -89,7 +88,17 @@ def pack_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("stack")
 def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
-    """Return tensors of one shape joined along a new axis."""
+    """Return tensors of one shape joined along a new axis.
+
+    Args:
+      values: tensors of one shape and type, a list.
+      axis: where the new dimension is; negative numbers count from the end.
+    Returns: a tensor of one dimension more, of size len(values).
+    Raises: ValueError, or InvalidArgumentError, for shapes that differ or an axis out of range.
+    Example:
+      >>> tf.stack([[1, 2], [3, 4]], axis=1).numpy().tolist()
+      [[1, 3], [2, 4]]
+    """
     if isinstance(values, Tensor):
         values = list(values)
     if axis == 0 and not _any_tensor(values):
@@ -316,7 +325,17 @@ def concat_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("concat")
 def concat(values: TensorLike, axis: TensorLike, name: str = "concat") -> Tensor:
-    """Return tensors joined along an axis."""
+    """Return tensors joined along an axis.
+
+    Args:
+      values: tensors of one type, with the same sizes beside the axis.
+      axis: an int32 or int64 scalar; negative numbers count from the end.
+    Returns: a tensor whose size along the axis is the sum of theirs.
+    Raises: ValueError, or InvalidArgumentError, for sizes that differ or an axis that is not there.
+    Example:
+      >>> tf.concat([[[1, 2]], [[3, 4]]], axis=0).numpy().tolist()
+      [[1, 2], [3, 4]]
+    """
     if not isinstance(values, (list, tuple)):
         values = [values]
     made: Tensor
@@ -526,66 +545,4 @@ def split(
         if num is None:
             raise ValueError("split needs num: the number of sizes is not known")
     made = apply_op("SplitV", value, lengths, axis, num_split=num, name=name)
-    return made
-
-
-# ---- repeating
-
-
-def _tile_shape(c: ShapeContext) -> list[Dims]:
-    given, times = c.inputs[0], c.value_as_shape(1)
-    if given is None:
-        return [None if times is None else (None,) * len(times)]
-    if times is None:
-        return [(None,) * len(given)]
-    if len(times) != len(given):
-        raise ValueError(
-            f"multiples must have one number for each dimension of {format_dims(given)}; found "
-            f"{len(times)}"
-        )
-    return [tuple(None if a is None or b is None else a * b for a, b in zip(given, times))]
-
-
-@op(
-    """
-    Tile(input: T, multiples: Tmultiples) -> output: T
-    T: type
-    Tmultiples: type in indices = int32
-    """,
-    shape=_tile_shape,
-    static=("multiples",),
-    compiles=Compiles.ALWAYS,
-)
-def tile_kernel(xp: ArrayNamespace, x: Array, multiples: Array) -> Any:
-    """Return x repeated along each axis.
-
-    Raises: InvalidArgumentError for multiples that are negative or do not fit the rank.
-    """
-    times = multiples.tolist()
-    if len(times) != np.ndim(x) or any(n < 0 for n in times):
-        raise InvalidArgumentError(
-            f"Tile wants {np.ndim(x)} multiples of at least 0; found {times}"
-        )
-    return xp.tile(x, times)
-
-
-@gradient("Tile")
-def tile_grad(op: Operation, grad: Tensor) -> list[Any]:
-    """Sum over the repetitions: fold them into axes of their own first."""
-    given, multiples = op.inputs
-    sizes = array.shape(given, out_type=multiples.dtype)
-    # [m0, s0, m1, s1, ..]
-    paired = apply_op("Pack", [multiples, sizes], axis=1)
-    folded = apply_op("Reshape", grad, apply_op("Reshape", paired, [-1]))
-    axes = apply_op("Range", 0, apply_op("Size", paired), 2)
-    summed = apply_op("Sum", folded, axes)
-    if given.dims is not None:
-        summed.set_shape(given.dims)
-    return [summed, None]
-
-
-@export("tile", "manip.tile")
-def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
-    """Return a tensor repeated along each axis as often as multiples says."""
-    made: Tensor = apply_op("Tile", input, multiples, name=name)
     return made

@@ -360,7 +360,14 @@ def roll_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("roll", "manip.roll")
 def roll(input: TensorLike, shift: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
-    """Return a tensor with its elements moved on by shift along axis, round the end."""
+    """Return a tensor with its elements moved on by shift along axis, round the end.
+
+    Args:
+      input: of any shape and type.
+      shift, axis: scalars, or vectors of the same length; int32 or int64.
+    Returns: a tensor of the shape and type of input.
+    Raises: InvalidArgumentError for an axis that input lacks.
+    """
     made: Tensor = apply_op("Roll", input, shift, axis, name=name)
     return made
 

@@ -145,7 +145,15 @@ def scatter_nd(
     bad_indices_policy: str = "",
     name: str | None = None,
 ) -> Tensor:
-    """Return zeros of the shape, to which the updates are added at their indices."""
+    """Return zeros of the shape, to which the updates are added at their indices.
+
+    Args:
+      indices: int16, int32 or int64, [..., depth], each the beginning of an index into the result.
+      updates: [*indices.shape[:-1], *shape[depth:]], of any type.
+      shape: the sizes of the result, of the type of indices.
+      bad_indices_policy: what becomes of an index outside: "ERROR", "IGNORE" or "", as devices do.
+    Raises: InvalidArgumentError for such an index, and for shapes that do not fit.
+    """
     made: Tensor = apply_op(
         "ScatterNd",
         indices,

@@ -83,7 +83,14 @@ def where_v2(
     y: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return x where condition is true and y elsewhere, all three broadcast (see where)."""
+    """Return x where condition is true and y elsewhere, all three broadcast (see where).
+
+    Args:
+      condition: bool.
+      x, y: of one type; both or neither may be None.
+    Returns: the elements; without x and y the indices of true elements, int64 [count, rank].
+    Raises: ValueError where one of x and y is None.
+    """
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
     made: Tensor
@@ -267,7 +274,14 @@ class UniqueWithCounts(NamedTuple):
 @export("unique")
 def unique(x: object, out_idx: object = dtypes.int32, name: str | None = None) -> Unique:
     """Return the distinct values of a vector in the order of their first coming, and for each
-    element the number of its value."""
+    element the number of its value.
+
+    Args:
+      x: a vector of any type.
+      out_idx: the type of the numbers, int32 or int64.
+    Returns: a pair y [count], idx [length of x], so that y[idx[i]] is x[i].
+    Raises: InvalidArgumentError for what is no vector.
+    """
     return Unique(*apply_op("Unique", x, out_idx=out_idx, name=name))
 
 

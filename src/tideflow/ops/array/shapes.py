@@ -132,7 +132,14 @@ def shape(
     out_type: DTypeLike = dtypes.int32,
     optimize: bool = True,
 ) -> Tensor:
-    """Return the sizes of a tensor as a vector; a constant where they are known now."""
+    """Return the sizes of a tensor as a vector; a constant where they are known now.
+
+    Args:
+      input: a tensor of any shape and type, dense or sparse.
+      out_type: int32 or int64.
+      optimize: whether to give a constant.
+    Returns: [rank].
+    """
     out_type = as_dtype(out_type)
     if (sizes_held := _sizes_held(input)) is not None:
         return _of_type(sizes_held, out_type, name)
@@ -155,7 +162,13 @@ def shape_n(
 
 @export("size")
 def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32) -> Tensor:
-    """Return the number of elements of a tensor; a constant where it is known now."""
+    """Return the number of elements of a tensor; a constant where it is known now.
+
+    Args:
+      input: a tensor of any shape and type, dense or sparse.
+      out_type: int32 or int64.
+    Returns: a scalar.
+    """
     out_type = as_dtype(out_type)
     if (sizes_held := _sizes_held(input)) is not None:
         product: Tensor = apply_op("Prod", _of_type(sizes_held, out_type, None), [0], name=name)
@@ -170,7 +183,12 @@ def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32
 
 @export("rank")
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
-    """Return the number of dimensions of a tensor; a constant where it is known now."""
+    """Return the number of dimensions of a tensor; a constant where it is known now.
+
+    Args:
+      input: a tensor of any shape and type, dense or sparse.
+    Returns: an int32 scalar.
+    """
     if (sizes_held := _sizes_held(input)) is not None:
         return size(sizes_held, name)
     given = convert_to_tensor(input)
@@ -269,7 +287,16 @@ def reshape_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("reshape", "manip.reshape")
 def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """Return a tensor with the same elements and another shape; one size may be -1."""
+    """Return a tensor with the same elements and another shape; one size may be -1.
+
+    Args:
+      tensor: of any shape and type.
+      shape: int32 or int64, a vector.
+    Raises: ValueError, or InvalidArgumentError, for a shape of another number of elements.
+    Example:
+      >>> tf.reshape([1, 2, 3, 4], [2, -1]).numpy().tolist()
+      [[1, 2], [3, 4]]
+    """
     made: Tensor = apply_op("Reshape", tensor, shape_argument(shape), name=name)
     return made
 
@@ -332,7 +359,16 @@ def expand_dims(
 
 @export_v2("expand_dims")
 def expand_dims_v2(input: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
-    """Return a tensor with a dimension of size 1 put in at axis."""
+    """Return a tensor with a dimension of size 1 put in at axis.
+
+    Args:
+      input: of any shape and type.
+      axis: a whole number in [-1 - rank, rank].
+    Raises: ValueError, or InvalidArgumentError, for another axis.
+    Example:
+      >>> tf.expand_dims([1, 2], 0).numpy().tolist()
+      [[1, 2]]
+    """
     return expand_dims(input, axis, name)
 
 
@@ -393,7 +429,14 @@ def squeeze_kernel(xp: ArrayNamespace, x: Array, *, squeeze_dims: list[int]) -> 
 def squeeze(
     input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
 ) -> Tensor:
-    """Return a tensor without its dimensions of size 1, or without those that axis names."""
+    """Return a tensor without its dimensions of size 1, or without those that axis names.
+
+    Args:
+      input: of any shape and type.
+      axis: a number or a list of them; None for all dimensions of size 1.
+      squeeze_dims: an older name of axis.
+    Raises: ValueError, or InvalidArgumentError, where a dimension that axis names has another size.
+    """
     if axis is not None and squeeze_dims is not None:
         raise ValueError("give axis or squeeze_dims, not both")
     axes = squeeze_dims if axis is None else axis
@@ -433,149 +476,13 @@ def ensure_shape_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("ensure_shape")
 def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """Return x, known to have the shape, which is checked when it runs."""
+    """Return x, known to have the shape, which is checked when it runs.
+
+    Args:
+      x: of any type.
+      shape: sizes, None where any will do.
+    Returns: a tensor of the type of x.
+    Raises: ValueError for a shape that x is known not to have; InvalidArgumentError when it runs.
+    """
     made: Tensor = apply_op("EnsureShape", x, shape=as_shape(shape), name=name)
     return made
-
-
-# ---- broadcasting
-
-
-def _broadcast_to_shape(c: ShapeContext) -> list[Dims]:
-    wanted = c.value_as_shape(1)
-    given = c.inputs[0]
-    if wanted is None or given is None:
-        return [wanted]
-    if len(given) > len(wanted):
-        raise ValueError(f"shape {format_dims(given)} has more dimensions than the one wanted")
-    for have, want in zip(given[::-1], wanted[::-1]):
-        if have is not None and want is not None and have not in (1, want):
-            raise ValueError(
-                f"shape {format_dims(given)} does not broadcast to {format_dims(wanted)}"
-            )
-    return [wanted]
-
-
-@op(
-    """
-    BroadcastTo(input: T, shape: Tidx) -> output: T
-    T: type
-    Tidx: type in indices = int32
-    """,
-    shape=_broadcast_to_shape,
-    static=("shape",),
-    compiles=Compiles.ALWAYS,
-)
-def broadcast_to_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
-    """Return x repeated to the shape.  Raises: InvalidArgumentError when it does not fit."""
-    try:
-        return xp.broadcast_to(x, sizes.tolist())
-    except ValueError:
-        raise InvalidArgumentError(
-            f"BroadcastTo: shape {list(np.shape(x))} does not broadcast to {sizes.tolist()}"
-        ) from None
-
-
-@gradient("BroadcastTo")
-def broadcast_to_grad(op: Operation, grad: Tensor) -> list[Any]:
-    """Sum over the dimensions that were repeated."""
-    given, wanted = op.inputs
-    if given.dims is not None and None not in given.dims and given.dims == op.outputs[0].dims:
-        return [grad, None]
-    sizes = apply_op("Shape", given, out_type=wanted.dtype)
-    axes, _ = apply_op("BroadcastGradientArgs", sizes, wanted)
-    summed = apply_op("Sum", grad, axes, keep_dims=True)
-    return [apply_op("Reshape", summed, sizes), None]
-
-
-@export("broadcast_to")
-def broadcast_to(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
-    """Return a tensor repeated along new dimensions and those of size 1, to the shape."""
-    made: Tensor = apply_op("BroadcastTo", input, shape_argument(shape), name=name)
-    return made
-
-
-def _broadcast_args_shape(c: ShapeContext) -> list[Dims]:
-    sizes = [None if dims is None or len(dims) != 1 else dims[0] for dims in c.inputs]
-    for dims in c.inputs:
-        if dims is not None and len(dims) != 1:
-            raise ValueError(f"a shape must be a vector; found shape {format_dims(dims)}")
-    if sizes[0] is None or sizes[1] is None:
-        return [(None,)]
-    return [(max(sizes[0], sizes[1]),)]
-
-
-@op(
-    """
-    BroadcastArgs(s0: T, s1: T) -> r0: T
-    T: type in indices = int32
-    """,
-    shape=_broadcast_args_shape,
-    static=("s0", "s1"),
-    compiles=Compiles.ALWAYS,
-)
-def broadcast_args_kernel(xp: ArrayNamespace, s0: Array, s1: Array) -> Any:
-    """Return the shape that two shapes broadcast to."""
-    return np.array(_broadcast_sizes(s0.tolist(), s1.tolist()), s0.dtype)
-
-
-def _broadcast_sizes(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(tuple(left), tuple(right))
-    except ValueError:
-        raise InvalidArgumentError(
-            f"shapes {list(left)} and {list(right)} do not broadcast"
-        ) from None
-
-
-def _two_vectors(c: ShapeContext) -> list[Dims]:
-    return [(None,), (None,)]
-
-
-@op(
-    """
-    BroadcastGradientArgs(s0: T, s1: T) -> r0: T, r1: T
-    T: type in indices = int32
-    """,
-    shape=_two_vectors,
-    static=("s0", "s1"),
-    compiles=Compiles.ALWAYS,
-)
-def broadcast_gradient_args_kernel(xp: ArrayNamespace, s0: Array, s1: Array, *, T: DType) -> Any:
-    """Return for each of two shapes the axes over which a gradient of their result is summed.
-
-    An axis where both have size 1 belongs to both, unless the shapes are equal.
-    """
-    axes0, axes1 = _summed_axes(tuple(s0.tolist()), tuple(s1.tolist()))
-    return sizes_array(axes0, T), sizes_array(axes1, T)
-
-
-@functools.lru_cache(maxsize=4096)
-def _summed_axes(
-    left: tuple[int, ...], right: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if left == right:
-        return (), ()
-    rank = len(_broadcast_sizes(left, right))
-    left = (1,) * (rank - len(left)) + left
-    right = (1,) * (rank - len(right)) + right
-    return (
-        tuple(i for i in range(rank) if left[i] == 1),
-        tuple(i for i in range(rank) if right[i] == 1),
-    )
-
-
-not_differentiable("BroadcastArgs", "BroadcastGradientArgs")
-
-
-@export("broadcast_dynamic_shape")
-def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
-    """Return the shape that two shapes, given as vectors, broadcast to."""
-    made: Tensor = apply_op("BroadcastArgs", shape_x, shape_y)
-    return made
-
-
-@export("broadcast_static_shape")
-def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
-    """Return the shape that two static shapes broadcast to.  Raises: ValueError."""
-    return TensorShape(shapes.broadcast(as_shape(shape_x).sizes, as_shape(shape_y).sizes))

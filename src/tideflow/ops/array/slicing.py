@@ -237,7 +237,16 @@ def strided_slice(
     var: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return a strided slice (see the module's text)."""
+    """Return a strided slice (see the module's text).
+
+    Args:
+      input_: of any shape and type.
+      begin, end, strides: int16, int32 or int64, vectors of one length; strides are 1 if None.
+      *_mask: bit i is about entry i: without begin or end, an ellipsis, a new axis, or an axis that
+        goes.
+      var: a variable, to part of which the result's `assign` assigns.
+    Raises: ValueError, or InvalidArgumentError, for a stride of 0 or an index outside.
+    """
     if strides is None:
         begin = convert_to_tensor(begin)
         strides = apply_op("OnesLike", begin)

@@ -73,7 +73,17 @@ def transpose_grad(op: Operation, grad: Tensor) -> list[Any]:
 def transpose(
     a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False
 ) -> Tensor:
-    """Return a tensor with its dimensions in the order perm; reversed by default."""
+    """Return a tensor with its dimensions in the order perm; reversed by default.
+
+    Args:
+      a: of any shape and type.
+      perm: a permutation of range(rank of a), int32 or int64.
+      conjugate: whether complex numbers are conjugated.
+    Raises: ValueError, or InvalidArgumentError, for what is no permutation.
+    Example:
+      >>> tf.transpose([[1, 2], [3, 4]]).numpy().tolist()
+      [[1, 3], [2, 4]]
+    """
     given = convert_to_tensor(a)
     if conjugate and given.dtype.is_complex:
         given = apply_op("Conj", given)

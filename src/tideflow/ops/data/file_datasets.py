@@ -95,7 +95,9 @@ class TextLineDatasetV2(Dataset):
 class TextLineDatasetV1(DatasetV1Adapter):
     r"""The lines of files.
 
-    Args: as of the class of the TF2 shape.
+    Args:
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      compression_type, buffer_size, num_parallel_reads: as of the class of the TF2 shape.
     Example:
       >>> import tempfile
       >>> with tempfile.NamedTemporaryFile("w") as file, tf.Session() as session:
@@ -161,7 +163,9 @@ class TFRecordDatasetV2(Dataset):
 class TFRecordDatasetV1(DatasetV1Adapter):
     """The records of TFRecord files.
 
-    Args: as of the class of the TF2 shape.
+    Args:
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      compression_type, buffer_size, num_parallel_reads: as of the class of the TF2 shape.
     Example:
       >>> import os, tempfile
       >>> with tempfile.TemporaryDirectory() as folder, tf.Session() as session:
@@ -236,7 +240,10 @@ class FixedLengthRecordDatasetV2(Dataset):
 class FixedLengthRecordDatasetV1(DatasetV1Adapter):
     """The records of files in which all have one length.
 
-    Args: as of the class of the TF2 shape.
+    Args:
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      record_bytes, header_bytes, footer_bytes: int64 scalars; no header and footer if None.
+      compression_type, buffer_size, num_parallel_reads: as of the class of the TF2 shape.
     Example:
       >>> import tempfile
       >>> with tempfile.NamedTemporaryFile("w") as file, tf.Session() as session:
@@ -300,7 +307,9 @@ class SqlDatasetV2(Dataset):
 class SqlDatasetV1(DatasetV1Adapter):
     """The rows that a query of a database gives.
 
-    Args: as of the class of the TF2 shape.
+    Args:
+      driver_name, data_source_name, query: string scalars; the driver is "sqlite".
+      output_types: the types of the columns.
     Example:
       >>> rows = tf.data.experimental.SqlDataset("sqlite", ":memory:", "select 3", tf.int32)
       >>> with tf.Session() as session:

@@ -91,7 +91,14 @@ def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
 
 @export("image.adjust_contrast")
 def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
-    """Return images whose distance from the mean of each channel is multiplied by a factor."""
+    """Return images whose distance from the mean of each channel is multiplied by a factor.
+
+    Args:
+      images: [..., height, width, channels], floats in [0, 1] or integers.
+      contrast_factor: a scalar.
+    Returns: images of the same shape and type; integers stay within their type.
+    Raises: ValueError for fewer than three dimensions.
+    """
     with get_default_graph().name_scope("adjust_contrast"):
         return _as_floats(
             images, lambda x: apply_op("AdjustContrastv2", x, contrast_factor), saturate=True
@@ -131,7 +138,13 @@ def adjust_hue(image: TensorLike, delta: Any, name: str | None = None) -> Tensor
 def adjust_saturation(
     image: TensorLike, saturation_factor: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Return an RGB image whose saturation is multiplied by a factor."""
+    """Return an RGB image whose saturation is multiplied by a factor.
+
+    Args:
+      image: [..., 3], floats in [0, 1] or integers.
+      saturation_factor: a scalar, at least 0.
+    Returns: an image of the same shape and type.
+    """
     with get_default_graph().name_scope(name or "adjust_saturation"):
         return _as_floats(image, lambda x: apply_op("AdjustSaturation", x, saturation_factor))
 

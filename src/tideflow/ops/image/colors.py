@@ -135,7 +135,11 @@ def adjust_saturation_kernel(xp: ArrayNamespace, images: Array, scale: Array) ->
 
 @export("image.rgb_to_hsv")
 def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
-    """Return images [..., 3] of red, green and blue in [0, 1] as hue, saturation and value."""
+    """Return images [..., 3] of red, green and blue in [0, 1] as hue, saturation and value.
+
+    Returns: floats of the shape and type of images, each in [0, 1].
+    Raises: ValueError, or InvalidArgumentError, for another last dimension.
+    """
     made: Tensor = apply_op("RGBToHSV", images, name=name)
     return made
 

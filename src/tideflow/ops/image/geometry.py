@@ -35,7 +35,11 @@ def mirrored(image: Tensor, axis: int) -> Tensor:
 
 @export("image.flip_left_right")
 def flip_left_right(image: TensorLike) -> Tensor:
-    """Return an image with left and right exchanged.  Raises: ValueError for another rank."""
+    """Return an image with left and right exchanged.  Raises: ValueError for another rank.
+
+    Args:
+      image: [height, width, channels], or such with a batch in front; of any type.
+    """
     with get_default_graph().name_scope("flip_left_right"):
         return mirrored(as_image(image), WIDTH)
 
@@ -100,6 +104,10 @@ def crop_to_bounding_box(
 ) -> Tensor:
     """Return the part of an image that begins at an offset and has the target's size.
 
+    Args:
+      image: [height, width, channels], or such with a batch in front; of any type.
+      offset_height, offset_width: of the part, in pixels.
+      target_height, target_width: its size.
     Raises: ValueError for a part that is not within the image, or of no pixels; where offsets or
     sizes are tensors, InvalidArgumentError when run.
     """
@@ -165,6 +173,9 @@ def pad_to_bounding_box(
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
     """Return an image of another size around the same middle: cut where it is larger, else padded.
 
+    Args:
+      image: [height, width, channels], or such with a batch in front; of any type.
+      target_height, target_width: whole numbers.
     Raises: ValueError for a size that is not positive; InvalidArgumentError where it is a tensor.
     """
     with get_default_graph().name_scope("resize_image_with_crop_or_pad"):
@@ -197,6 +208,8 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 def central_crop(image: Any, central_fraction: Any) -> Tensor:
     """Return the middle of an image: that fraction, in (0, 1], of its height and of its width.
 
+    Args:
+      image: [height, width, channels], or such with a batch in front; of any type.
     Raises: ValueError for another fraction or rank; InvalidArgumentError where it is a tensor.
     """
     with get_default_graph().name_scope("central_crop"):

@@ -55,6 +55,11 @@ def psnr(a: TensorLike, b: TensorLike, max_val: TensorLike, name: str | None = N
     """Return the peak signal to noise ratio in decibels, one for each pair of images.
 
     max_val: how far values can be from each other, such as 255 for uint8.
+
+    Args:
+      a, b: [..., height, width, channels], of one type.
+    Returns: float32 [...].
+    Raises: ValueError, or InvalidArgumentError, for shapes that differ.
     """
     with get_default_graph().name_scope(name or "PSNR"):
         one, other, greatest = _as_floats(convert_to_tensor(a), convert_to_tensor(b), max_val)

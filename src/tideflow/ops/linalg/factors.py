@@ -274,6 +274,11 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the lower Cholesky factors of positive definite matrices [..., M, M].
 
     That of a matrix which is not positive definite is NaN.
+
+    Args:
+      input: float16, float32, float64 or complex; its lower half is read.
+    Returns: a tensor of the shape and type of input, zeros above the diagonals.
+    Raises: ValueError, or InvalidArgumentError, for matrices that are not square.
     """
     made: Tensor = apply_op("Cholesky", input, name=name)
     return made
@@ -288,7 +293,14 @@ class Qr(NamedTuple):
 
 @export("linalg.qr", "qr")
 def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) -> Qr:
-    """Return Q and R of matrices [..., M, N]."""
+    """Return Q and R of matrices [..., M, N].
+
+    Args:
+      input: float16, float32, float64 or complex.
+      full_matrices: whether Q is square.
+    Returns: a pair: Q [..., M, P] and R [..., P, N], where P is the lesser of M and N; with
+      full_matrices it is M.
+    """
     q, r = apply_op("Qr", input, full_matrices=full_matrices, name=name)
     return Qr(q, r)
 
@@ -300,7 +312,15 @@ def svd(
     compute_uv: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Return singular values s, real, and with compute_uv also u and v, of [..., M, N]."""
+    """Return singular values s, real, and with compute_uv also u and v, of [..., M, N].
+
+    Args:
+      tensor: float16, float32, float64 or complex.
+      full_matrices: whether u and v are square.
+      compute_uv: whether to give them.
+    Returns: s [..., P], or (s, u [..., M, P], v [..., N, P]), where P is the lesser of M and N;
+      with full_matrices it is M in u and N in v.
+    """
     s, u, v = apply_op("Svd", tensor, full_matrices=full_matrices, compute_uv=compute_uv, name=name)
     if s.dtype.is_complex:
         s = apply_op("Real", s, Tout=s.dtype.real_dtype)

@@ -270,7 +270,12 @@ def matrix_inverse(input: TensorLike, adjoint: bool = False, name: str | None = 
 
 @export("linalg.det", "matrix_determinant")
 def matrix_determinant(input: TensorLike, name: str | None = None) -> Tensor:
-    """Return the determinants [...] of matrices [..., M, M]."""
+    """Return the determinants [...] of matrices [..., M, M].
+
+    Args:
+      input: float16, float32, float64 or complex.
+    Raises: ValueError, or InvalidArgumentError, for matrices that are not square.
+    """
     made: Tensor = apply_op("MatrixDeterminant", input, name=name)
     return made
 
@@ -313,6 +318,14 @@ def matrix_triangular_solve(
     """Solve matrix @ x = rhs for triangular matrices [..., M, M]; stacks broadcast.
 
     A zero on a diagonal gives infinities.
+
+    Args:
+      matrix: float16, bfloat16, float32, float64 or complex.
+      rhs: [..., M, K], of the type of matrix.
+      lower: whether the lower half is read.
+      adjoint: whether to solve with the adjoint of matrix.
+    Returns: [..., M, K].
+    Raises: ValueError, or InvalidArgumentError, for shapes that do not fit.
     """
     made: Tensor = apply_op(
         "MatrixTriangularSolve", matrix, rhs, lower=lower, adjoint=adjoint, name=name

@@ -244,7 +244,13 @@ def _sub_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.subtract", "subtract")
 def subtract(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x - y, elementwise.  Shapes: x and y broadcast."""
+    """Return x - y, elementwise.  Shapes: x and y broadcast.
+
+    Args:
+      x, y: numbers of one type.
+    Returns: a tensor of their type.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Sub", x, y, name=name)
 
 
@@ -273,7 +279,13 @@ def _mul_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.multiply", "multiply")
 def multiply(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x * y, elementwise.  Shapes: x and y broadcast."""
+    """Return x * y, elementwise.  Shapes: x and y broadcast.
+
+    Args:
+      x, y: numbers of one type.
+    Returns: a tensor of their type.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Mul", x, y, name=name)
 
 
@@ -313,7 +325,11 @@ def _mul_no_nan_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.multiply_no_nan")
 def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x * y, and 0 where y is 0, even if x is infinite or NaN."""
+    """Return x * y, and 0 where y is 0, even if x is infinite or NaN.
+
+    Shapes: x and y broadcast.
+    Types: floats or complex numbers, both of one type.
+    """
     return apply_op("MulNoNan", x, y, name=name or "multiply_no_nan")
 
 

@@ -322,7 +322,12 @@ def _angle_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.real", "real")
 def real(input: TensorLike, name: str | None = None) -> Any:
-    """Return the real part; a real tensor is returned as it is."""
+    """Return the real part; a real tensor is returned as it is.
+
+    Args:
+      input: of any shape.
+    Returns: float32 for complex64, float64 for complex128.
+    """
     input = convert_to_tensor(input)
     if not input.dtype.is_complex:
         return input
@@ -332,7 +337,12 @@ def real(input: TensorLike, name: str | None = None) -> Any:
 @export("math.imag", "imag")
 @scoped("Imag")
 def imag(input: TensorLike, name: str | None = None) -> Any:
-    """Return the imaginary part; zeros for a real tensor."""
+    """Return the imaginary part; zeros for a real tensor.
+
+    Args:
+      input: of any shape.
+    Returns: float32 for complex64, float64 for complex128.
+    """
     input = convert_to_tensor(input)
     if not input.dtype.is_complex:
         return apply_op("ZerosLike", input, name=name)

@@ -82,6 +82,15 @@ def clip_by_value(
     """Limit each element to [clip_value_min, clip_value_max].
 
     The bounds broadcast to t.  IndexedSlices stay slices.
+
+    Args:
+      t: numbers, of any shape.
+      clip_value_min, clip_value_max: of the type of t.
+    Returns: a tensor of the shape and type of t.
+    Raises: InvalidArgumentError, or ValueError, where the bounds would make t larger.
+    Example:
+      >>> tf.clip_by_value([-2.0, 0.5, 3.0], 0.0, 1.0).numpy()
+      array([0. , 0.5, 1. ], dtype=float32)
     """
     with get_default_graph().name_scope(name or "clip_by_value") as scope:
         values = _values(t)
@@ -96,7 +105,14 @@ def clip_by_value(
 def clip_by_norm(
     t: TensorLike, clip_norm: TensorLike, axes: TensorLike | None = None, name: str | None = None
 ) -> Any:
-    """Scale t down so that its L2 norm (along axes) is at most clip_norm."""
+    """Scale t down so that its L2 norm (along axes) is at most clip_norm.
+
+    Args:
+      t: floats, of any shape; IndexedSlices stay slices.
+      clip_norm: a scalar above 0.
+      axes: of each norm; None for one of all elements.
+    Returns: a tensor of the shape and type of t.
+    """
     with get_default_graph().name_scope(name or "clip_by_norm") as scope:
         values = _values(t)
         squares = apply_op("Mul", values, values)
@@ -115,6 +131,9 @@ def clip_by_norm(
 def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
     """Return the L2 norm of all tensors of a list together; None entries do not count.
 
+    Args:
+      t_list: tensors of floats, IndexedSlices and None.
+    Returns: a scalar.
     Raises: TypeError when t_list is not a list.
     """
     if not isinstance(t_list, (list, tuple)):
@@ -138,6 +157,12 @@ def clip_by_global_norm(
 
     Returns: the scaled list, with None where t_list has None, and the norm before.  With an
     infinite or NaN norm every result is NaN.
+
+    Args:
+      t_list: tensors of floats, IndexedSlices and None.
+      clip_norm: a scalar above 0.
+      use_norm: the global norm, where it is known already.
+    Raises: TypeError when t_list is not a list.
     """
     if not isinstance(t_list, (list, tuple)):
         raise TypeError(f"clip_by_global_norm needs a list; found {type(t_list).__name__}")

@@ -82,7 +82,11 @@ def _not_equal(xp: ArrayNamespace, x: Array, y: Array, *, incompatible_shape_err
 
 @export("math.equal", "equal")
 def equal(x: TensorLike, y: object, name: str | None = None) -> Any:
-    """Return where x equals y.  Shapes: x and y broadcast."""
+    """Return where x equals y.  Shapes: x and y broadcast.
+
+    Types: any, both of one type; the result is bool.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Equal", x, y, name=name)
 
 
@@ -167,7 +171,11 @@ def _greater_equal(xp: ArrayNamespace, x: Array, y: Array) -> Any:
 
 @export("math.less", "less")
 def less(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return where x < y.  Shapes: x and y broadcast."""
+    """Return where x < y.  Shapes: x and y broadcast.
+
+    Types: real numbers, both of one type; the result is bool.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Less", x, y, name=name)
 
 
@@ -179,7 +187,11 @@ def less_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 
 @export("math.greater", "greater")
 def greater(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return where x > y.  Shapes: x and y broadcast."""
+    """Return where x > y.  Shapes: x and y broadcast.
+
+    Types: real numbers, both of one type; the result is bool.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Greater", x, y, name=name)
 
 
@@ -219,7 +231,10 @@ def _logical_not(xp: ArrayNamespace, x: Array) -> Any:
 
 @export("math.logical_and", "logical_and")
 def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return where both x and y hold.  Shapes: x and y broadcast."""
+    """Return where both x and y hold.  Shapes: x and y broadcast.
+
+    Types: bool.
+    """
     return apply_op("LogicalAnd", x, y, name=name)
 
 
@@ -231,7 +246,12 @@ def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 
 @export("math.logical_not", "logical_not")
 def logical_not(x: TensorLike, name: str | None = None) -> Any:
-    """Return where x does not hold."""
+    """Return where x does not hold.
+
+    Args:
+      x: bool, of any shape.
+    Returns: bool, of its shape.
+    """
     return apply_op("LogicalNot", x, name=name)
 
 

@@ -241,7 +241,16 @@ def histogram_fixed_width(
     dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Any:
-    """Count values in `nbins` bins of equal width over value_range; outliers join the end bins."""
+    """Count values in `nbins` bins of equal width over value_range; outliers join the end bins.
+
+    Args:
+      values: numbers, of any shape.
+      value_range: [2], the least and the greatest, of the type of values.
+      nbins: an int32 scalar, at least 1.
+      dtype: int32 or int64.
+    Returns: [nbins].
+    Raises: InvalidArgumentError for a range without width, or no bins.
+    """
     return apply_op(
         "HistogramFixedWidth",
         values,

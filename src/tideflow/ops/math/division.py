@@ -157,7 +157,11 @@ def _div_no_nan_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.divide_no_nan", "div_no_nan")
 def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x / y, and 0 where y is 0.  Shapes: x and y broadcast."""
+    """Return x / y, and 0 where y is 0.  Shapes: x and y broadcast.
+
+    Types: floats or complex numbers, both of one type.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("DivNoNan", x, y, name=name or "div_no_nan")
 
 
@@ -182,7 +186,11 @@ def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 
 @export("math.divide", "divide")
 def divide(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x / y in the manner of Python 3 (see truediv)."""
+    """Return x / y in the manner of Python 3 (see truediv).
+
+    Shapes: x and y broadcast.
+    Types: both of one type; integers give floats.
+    """
     return truediv(x, y, name)
 
 

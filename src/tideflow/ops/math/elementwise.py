@@ -61,7 +61,12 @@ def _neg_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.negative", "negative")
 def negative(x: TensorLike, name: str | None = None) -> Any:
-    """Return -x."""
+    """Return -x.
+
+    Args:
+      x: a tensor of numbers, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Neg", x, name=name)
 
 
@@ -85,7 +90,12 @@ def _abs_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.abs", "abs")
 def abs(x: object, name: str | None = None) -> Any:
-    """Return the absolute value; of a complex number, its modulus as a float."""
+    """Return the absolute value; of a complex number, its modulus as a float.
+
+    Args:
+      x: numbers, of any shape.
+    Returns: a tensor of its shape.
+    """
     x = convert_to_tensor(x)
     if x.dtype.is_complex:
         return apply_op("ComplexAbs", x, Tout=x.dtype.real_dtype, name=name)
@@ -112,7 +122,12 @@ def _sign_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.sign", "sign")
 def sign(x: TensorLike, name: str | None = None) -> Any:
-    """Return -1, 0 or 1 with the sign of x; x / |x| for complex x; NaN for NaN."""
+    """Return -1, 0 or 1 with the sign of x; x / |x| for complex x; NaN for NaN.
+
+    Args:
+      x: a tensor of numbers, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Sign", x, name=name)
 
 
@@ -139,7 +154,12 @@ def _square_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.square", "square")
 def square(x: TensorLike, name: str | None = None) -> Any:
-    """Return x * x."""
+    """Return x * x.
+
+    Args:
+      x: a tensor of numbers, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Square", x, name=name)
 
 
@@ -186,7 +206,12 @@ def _sqrt_grad_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.sqrt", "sqrt")
 def sqrt(x: TensorLike, name: str | None = None) -> Any:
-    """Return the square root; NaN for negative numbers."""
+    """Return the square root; NaN for negative numbers.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Sqrt", x, name=name)
 
 
@@ -231,7 +256,12 @@ def _rsqrt_grad_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.rsqrt", "rsqrt")
 def rsqrt(x: TensorLike, name: str | None = None) -> Any:
-    """Return 1 / sqrt(x)."""
+    """Return 1 / sqrt(x).
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Rsqrt", x, name=name)
 
 
@@ -306,7 +336,12 @@ def _reciprocal_grad_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.reciprocal", "reciprocal")
 def reciprocal(x: TensorLike, name: str | None = None) -> Any:
-    """Return 1 / x."""
+    """Return 1 / x.
+
+    Args:
+      x: a tensor of numbers, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Reciprocal", x, name=name)
 
 
@@ -376,25 +411,45 @@ def _rounding_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.floor", "floor")
 def floor(x: TensorLike, name: str | None = None) -> Any:
-    """Return the greatest whole number that is at most x."""
+    """Return the greatest whole number that is at most x.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32 or float64, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Floor", x, name=name)
 
 
 @export("math.ceil", "ceil")
 def ceil(x: TensorLike, name: str | None = None) -> Any:
-    """Return the least whole number that is at least x."""
+    """Return the least whole number that is at least x.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32 or float64, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Ceil", x, name=name)
 
 
 @export("math.rint", "rint")
 def rint(x: TensorLike, name: str | None = None) -> Any:
-    """Return the nearest whole number; halves go to the even one."""
+    """Return the nearest whole number; halves go to the even one.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32 or float64, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Rint", x, name=name)
 
 
 @export("math.round", "round")
 def round(x: TensorLike, name: str | None = None) -> Any:
-    """Return the nearest whole number; halves go to the even one; integers stay."""
+    """Return the nearest whole number; halves go to the even one; integers stay.
+
+    Args:
+      x: numbers, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     x = convert_to_tensor(x)
     return x if x.dtype.is_integer else apply_op("Round", x, name=name)
 
@@ -443,17 +498,32 @@ not_differentiable("IsNan", "IsInf", "IsFinite")
 
 @export("math.is_nan", "is_nan", "debugging.is_nan")
 def is_nan(x: TensorLike, name: str | None = None) -> Any:
-    """Return which elements are NaN."""
+    """Return which elements are NaN.
+
+    Args:
+      x: float16, bfloat16, float32 or float64, of any shape.
+    Returns: bool, of its shape.
+    """
     return apply_op("IsNan", x, name=name)
 
 
 @export("math.is_inf", "is_inf", "debugging.is_inf")
 def is_inf(x: TensorLike, name: str | None = None) -> Any:
-    """Return which elements are infinite."""
+    """Return which elements are infinite.
+
+    Args:
+      x: float16, bfloat16, float32 or float64, of any shape.
+    Returns: bool, of its shape.
+    """
     return apply_op("IsInf", x, name=name)
 
 
 @export("math.is_finite", "is_finite", "debugging.is_finite")
 def is_finite(x: TensorLike, name: str | None = None) -> Any:
-    """Return which elements are neither infinite nor NaN."""
+    """Return which elements are neither infinite nor NaN.
+
+    Args:
+      x: float16, bfloat16, float32 or float64, of any shape.
+    Returns: bool, of its shape.
+    """
     return apply_op("IsFinite", x, name=name)

@@ -42,7 +42,12 @@ def _exp_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.exp", "exp")
 def exp(x: TensorLike, name: str | None = None) -> Any:
-    """Return e to the power x."""
+    """Return e to the power x.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Exp", x, name=name)
 
 
@@ -65,7 +70,12 @@ def _expm1_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.expm1", "expm1")
 def expm1(x: TensorLike, name: str | None = None) -> Any:
-    """Return exp(x) - 1, exact for small x too."""
+    """Return exp(x) - 1, exact for small x too.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Expm1", x, name=name)
 
 
@@ -89,7 +99,12 @@ def _log_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.log", "log")
 def log(x: TensorLike, name: str | None = None) -> Any:
-    """Return the natural logarithm; NaN for negative numbers."""
+    """Return the natural logarithm; NaN for negative numbers.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Log", x, name=name)
 
 
@@ -112,7 +127,12 @@ def _log1p_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.log1p", "log1p")
 def log1p(x: TensorLike, name: str | None = None) -> Any:
-    """Return log(1 + x), exact for small x too."""
+    """Return log(1 + x), exact for small x too.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Log1p", x, name=name)
 
 
@@ -154,7 +174,12 @@ def _tanh_grad_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.tanh", "tanh")
 def tanh(x: TensorLike, name: str | None = None) -> Any:
-    """Return the hyperbolic tangent."""
+    """Return the hyperbolic tangent.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Tanh", x, name=name)
 
 
@@ -198,13 +223,23 @@ def _sigmoid_grad_grad(op: Operation, grad: Tensor) -> Any:
 
 @export("math.sigmoid", "sigmoid")
 def sigmoid(x: TensorLike, name: str | None = None) -> Any:
-    """Return 1 / (1 + exp(-x))."""
+    """Return 1 / (1 + exp(-x)).
+
+    Args:
+      x: a tensor of float16, bfloat16, float32, float64 or a complex type, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     return apply_op("Sigmoid", x, name=name)
 
 
 @export("math.log_sigmoid", "log_sigmoid")
 def log_sigmoid(x: TensorLike, name: str | None = None) -> Any:
-    """Return log(sigmoid(x)), without overflow for x far below zero."""
+    """Return log(sigmoid(x)), without overflow for x far below zero.
+
+    Args:
+      x: a tensor of float16, bfloat16, float32 or float64, of any shape.
+    Returns: a tensor of its shape and type.
+    """
     with get_default_graph().name_scope(name or "LogSigmoid") as scope:
         negated = apply_op("Softplus", apply_op("Neg", x))
         return apply_op("Neg", negated, name=scope)

@@ -68,13 +68,23 @@ def _choice_grad(chooses_x: str, op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.maximum", "maximum")
 def maximum(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return the greater of x and y, elementwise; NaN if either is NaN."""
+    """Return the greater of x and y, elementwise; NaN if either is NaN.
+
+    Shapes: x and y broadcast.
+    Types: real numbers, both of one type.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Maximum", x, y, name=name)
 
 
 @export("math.minimum", "minimum")
 def minimum(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return the lesser of x and y, elementwise; NaN if either is NaN."""
+    """Return the lesser of x and y, elementwise; NaN if either is NaN.
+
+    Shapes: x and y broadcast.
+    Types: real numbers, both of one type.
+    Raises: InvalidArgumentError, or ValueError, for shapes that do not broadcast.
+    """
     return apply_op("Minimum", x, y, name=name)
 
 

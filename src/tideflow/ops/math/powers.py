@@ -84,7 +84,11 @@ def _xlogy_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("math.xlogy")
 def xlogy(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x * log(y), and 0 where x is 0."""
+    """Return x * log(y), and 0 where x is 0.
+
+    Shapes: x and y broadcast.
+    Types: floats or complex numbers, both of one type.
+    """
     return apply_op("Xlogy", x, y, name=name)
 
 
@@ -139,5 +143,9 @@ def _xdivy_grad(op: Operation, grad: Tensor) -> list[Any]:
 @export("math.xdivy")
 @scoped("xdivy")
 def xdivy(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
-    """Return x / y, and 0 where x is 0."""
+    """Return x / y, and 0 where x is 0.
+
+    Shapes: x and y broadcast.
+    Types: floats or complex numbers, both of one type.
+    """
     return apply_op("Xdivy", x, y, name=name)

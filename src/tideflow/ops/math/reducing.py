@@ -118,7 +118,15 @@ def reduce_logsumexp(
     reduction_indices: TensorLike | None = None,
     keep_dims: bool | None = None,
 ) -> Any:
-    """Return log(sum(exp(x))) along axes, without overflow."""
+    """Return log(sum(exp(x))) along axes, without overflow.
+
+    Args:
+      input_tensor: floats or complex numbers, of any shape.
+      axis: a number or a list of them; None for all.
+      keepdims: whether size 1 stays where axes were.
+      reduction_indices, keep_dims: older names.
+    Returns: a tensor of the type of input_tensor.
+    """
     axis = one_of("axis", axis, "reduction_indices", reduction_indices)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", keep_dims))
     with get_default_graph().name_scope(name or "ReduceLogSumExp") as scope:
@@ -223,7 +231,16 @@ def argmin(
     dimension: TensorLike | None = None,
     output_type: DTypeLike = dtypes.int64,
 ) -> Any:
-    """Return the index of the least element along one axis (0 unless given)."""
+    """Return the index of the least element along one axis (0 unless given).
+
+    Args:
+      input: numbers, of any shape.
+      axis: an int32 or int64 scalar.
+      dimension: an older name of axis.
+      output_type: int32 or int64.
+    Returns: the shape of input without the axis; the first of equal elements counts.
+    Raises: InvalidArgumentError for an axis of no elements, or one that is not there.
+    """
     axis = one_of("axis", axis, "dimension", dimension)
     return apply_op(
         "ArgMin", input, 0 if axis is None else axis, output_type=as_dtype(output_type), name=name

@@ -460,7 +460,15 @@ def _float_of(data: Any) -> Any:
 def unsorted_segment_mean(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Any:
-    """Return the mean of the rows of each segment; 0 for a segment without rows."""
+    """Return the mean of the rows of each segment; 0 for a segment without rows.
+
+    Args:
+      data: [*segment_ids.shape, ...], floats or complex numbers.
+      segment_ids: int32 or int64; a negative one leaves a row out.
+      num_segments: an int32 or int64 scalar.
+    Returns: [num_segments, ...], of the type of data.
+    Raises: InvalidArgumentError for an id that is not below num_segments.
+    """
     data, segment_ids = _tensors(data, segment_ids)
     counts = _segment_counts(data, segment_ids, num_segments)
     total = apply_op("UnsortedSegmentSum", data, segment_ids, num_segments)

@@ -34,6 +34,11 @@ def mean_pairwise_squared_error(
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
     Raises: ValueError for shapes that differ.
+    Example:
+      >>> loss = tf.losses.mean_pairwise_squared_error([[1.0, 2.0]], [[1.0, 4.0]])
+      >>> with tf.Session() as session:
+      ...     print(session.run(loss))
+      4.0
     """
     if labels is None or predictions is None:
         raise ValueError("labels and predictions must both be given")

@@ -49,6 +49,7 @@ def add(a: TensorLike, b: TensorLike, threshold: TensorLike = 0) -> Any:
 
     threshold: sums whose size is below it are left out of a sparse result.
     Raises: TypeError where neither is sparse.
+    Shapes: the same, or such that a sparse and a dense one fit.  Types: numbers, both of one type.
     """
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         limit = dtypes.as_dtype(a.dtype).real_dtype if a.dtype.is_complex else a.dtype
@@ -208,7 +209,13 @@ def reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = None) -> 
 
 @export("sparse.mask", "sparse_mask")
 def mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
-    """Return slices without those of some indices."""
+    """Return slices without those of some indices.
+
+    Args:
+      a: IndexedSlices.
+      mask_indices: a vector of the type of their indices.
+    Returns: IndexedSlices.
+    """
     with get_default_graph().name_scope(name or "sparse_mask"):
         wanted = convert_to_tensor(mask_indices, a.indices.dtype)
         indices, places = apply_op("ListDiff", a.indices, wanted)

@@ -223,7 +223,18 @@ def to_dense(
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
-    """Return the tensor with all its elements."""
+    """Return the tensor with all its elements.
+
+    Args:
+      sp_input: a SparseTensor of any type.
+      default_value: what elements are that are not given; zero, or "", if None.
+      validate_indices: whether to refuse indices out of order, given twice or outside.
+    Returns: a tensor [*dense_shape].
+    Raises: TypeError for what is not sparse; InvalidArgumentError for indices that are refused.
+    Example:
+      >>> tf.sparse.to_dense(tf.SparseTensor([[0, 1]], [5], [2, 2])).numpy().tolist()
+      [[0, 5], [0, 0]]
+    """
     indices, values, shape = sp_input.parts
     default = "" if values.dtype.base_dtype is dtypes.string else 0
     given = default if default_value is None else default_value
@@ -255,7 +266,13 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 
 @export("sparse.reorder", "sparse_reorder")
 def reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
-    """Return the elements in row-major order."""
+    """Return the elements in row-major order.
+
+    Args:
+      sp_input: a SparseTensor of any type.
+    Returns: a SparseTensor of the same shape.
+    Raises: TypeError for what is not sparse.
+    """
     indices, values = apply_op("SparseReorder", *sp_input.parts, name=name)
     if sp_input.shape.is_fully_defined():
         return SparseTensor(indices, values, sp_input.shape.as_list())
@@ -362,14 +379,27 @@ def _joined(given: Sequence[TensorShape], axis: int, widest: bool) -> list[Any] 
 def slice_(
     sp_input: SparseTensor, start: TensorLike, size: TensorLike, name: str | None = None
 ) -> SparseTensor:
-    """Return a part of a tensor."""
+    """Return a part of a tensor.
+
+    Args:
+      sp_input: a SparseTensor of any type.
+      start, size: int64 [rank]; what lies outside of the tensor is left out.
+    Returns: a SparseTensor.
+    Raises: TypeError for what is not sparse.
+    """
     bounds = [convert_to_tensor(bound, dtypes.int64) for bound in (start, size)]
     return SparseTensor(*apply_op("SparseSlice", *sp_input.parts, *bounds, name=name))
 
 
 @export("sparse.softmax", "sparse_softmax")
 def softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
-    """Return the softmax over what is given of each row."""
+    """Return the softmax over what is given of each row.
+
+    Args:
+      sp_input: a SparseTensor of floats, [..., rows, columns].
+    Returns: a SparseTensor of the same shape; elements that are not given stay so.
+    Raises: TypeError for what is not sparse.
+    """
     return sp_input.with_values(apply_op("SparseSoftmax", *sp_input.parts, name=name))
 
 
@@ -396,6 +426,12 @@ def sparse_dense_matmul(
     """Return the product of a sparse matrix and a dense one, in either order.
 
     Complex products of a dense matrix and a sparse one are conjugates, as with TensorFlow.
+
+    Args:
+      sp_a, b: matrices [n, k] and [k, m] of one type, a SparseTensor and a tensor.
+      adjoint_a, adjoint_b: whether to take the adjoint of one.
+    Returns: a tensor [n, m].
+    Raises: InvalidArgumentError for sizes that do not fit.
     """
     if isinstance(b, SparseTensor) and not isinstance(sp_a, SparseTensor):
         # A B is B' A', where the sparse matrix comes first, on its side.
@@ -466,7 +502,13 @@ def eye(
     dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> SparseTensor:
-    """Return a matrix with ones on its diagonal."""
+    """Return a matrix with ones on its diagonal.
+
+    Args:
+      num_rows, num_columns: numbers; as many columns as rows if None.
+      dtype: the element type.
+    Returns: a SparseTensor [num_rows, num_columns].
+    """
     columns = num_rows if num_columns is None else num_columns
     count = min(num_rows, columns)
     one = convert_to_tensor(1, dtypes.as_dtype(dtype))

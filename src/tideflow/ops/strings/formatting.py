@@ -85,7 +85,16 @@ def string_format(
     summarize: int = 3,
     name: str | None = None,
 ) -> Tensor:
-    """Return the template with each placeholder replaced by a tensor, written out."""
+    """Return the template with each placeholder replaced by a tensor, written out.
+
+    Args:
+      template: a Python string.
+      inputs: a tensor, or a list of them; of any shape and type.
+      placeholder: what stands for each of inputs, in their order.
+      summarize: how many elements are written from each end of each dimension; -1 for all.
+    Returns: a string scalar.
+    Raises: ValueError for another number of placeholders than of inputs.
+    """
     values = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     made: Tensor = apply_op(
         "StringFormat",

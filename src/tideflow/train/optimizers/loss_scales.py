@@ -27,7 +27,12 @@ from tideflow.wire import dtypes
     "train.experimental.LossScale",
 )
 class LossScale(abc.ABC):
-    """Base of scales: what a loss is multiplied by, and how that changes."""
+    """Base of scales: what a loss is multiplied by, and how that changes.
+
+    Example:
+      >>> isinstance(tf.mixed_precision.FixedLossScale(8), tf.mixed_precision.LossScale)
+      True
+    """
 
     @abc.abstractmethod
     def __call__(self) -> Tensor:
@@ -58,6 +63,11 @@ class FixedLossScale(LossScale):
     Args:
       loss_scale_value: a number, at least 1.
     Raises: ValueError for what is no number, or below 1.
+    Example:
+      >>> scale = tf.mixed_precision.FixedLossScale(8)
+      >>> with tf.Session() as session:
+      ...     print(session.run(scale()))
+      8.0
     """
 
     def __init__(self, loss_scale_value: float) -> None:
@@ -95,6 +105,14 @@ class DynamicLossScale(LossScale):
       initial_loss_scale: the first scale.
       increment_period: after so many steps with finite gradients it grows.
       multiplier: by so much it grows and shrinks.
+    Example:
+      >>> scale = tf.mixed_precision.DynamicLossScale(8.0, increment_period=1)
+      >>> update, should_apply = scale.update([tf.constant(float("inf"))])
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     _ = session.run(update)
+      ...     print(session.run(scale()))
+      4.0
     """
 
     def __init__(
@@ -191,6 +209,16 @@ class MixedPrecisionLossScaleOptimizer(Optimizer):
       opt: the optimizer that applies them.
       loss_scale: a LossScale, a number, or "dynamic".
     Raises: ValueError for what is no optimizer.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> inner = tf.train.GradientDescentOptimizer(0.5)
+      >>> optimizer = tf.mixed_precision.MixedPrecisionLossScaleOptimizer(inner, 128.0)
+      >>> train = optimizer.minimize(tf.reduce_sum(w))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w))
+      [0.5 1.5]
     """
 
     def __init__(self, opt: Optimizer, loss_scale: Any) -> None:
@@ -265,7 +293,15 @@ def _times(grad: Any, factor: Tensor) -> Any:
 def enable_mixed_precision_graph_rewrite(opt: Optimizer, loss_scale: Any = "dynamic") -> Any:
     """Return the optimizer with scaled losses; the graph is computed in the types that it states.
 
+    Args:
+      opt: an optimizer.
+      loss_scale: a LossScale, a number, or "dynamic".
     Raises: ValueError for what is no optimizer, and for one that scales losses already.
+    Example:
+      >>> inner = tf.train.GradientDescentOptimizer(0.5)
+      >>> optimizer = tf.mixed_precision.enable_mixed_precision_graph_rewrite(inner, 128.0)
+      >>> type(optimizer).__name__
+      'MixedPrecisionLossScaleOptimizer'
     """
     if isinstance(opt, MixedPrecisionLossScaleOptimizer):
         raise ValueError(f'"opt" must not already be an instance of a {type(opt).__name__}.')
@@ -277,4 +313,8 @@ def enable_mixed_precision_graph_rewrite(opt: Optimizer, loss_scale: Any = "dyna
     "train.experimental.disable_mixed_precision_graph_rewrite",
 )
 def disable_mixed_precision_graph_rewrite() -> None:
-    """Leave graphs in the types that they state, as they are anyway."""
+    """Leave graphs in the types that they state, as they are anyway.
+
+    Example:
+      >>> tf.mixed_precision.disable_mixed_precision_graph_rewrite()
+    """
