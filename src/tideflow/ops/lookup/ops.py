@@ -222,7 +222,8 @@ def make_table(
             ctx, LookupTable, named, container, name, check, dtypes_and_shapes=held
         )
 
-    return ctx.memo(opened)
+    # A name is found again; nodes of several functions may be called alike.
+    return opened() if name else ctx.memo(opened)
 
 
 _TABLE_ATTRS = """() -> table_handle: resource

@@ -1,1 +1,1 @@
-"""Models in files: tf.saved_model."""
+"""Saved models of sessions: graphs with signatures, built and loaded as TensorFlow 1 does."""

@@ -17,9 +17,9 @@ from tideflow.train.checkpoints.object_graph import (
 from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY, read_object_graph
 from tideflow.train.checkpoints.reader import CheckpointReader
 from tideflow.train.checkpoints.restore_batches import restore_turns
-from tideflow.train.checkpoints.saveables import on_cpu
-from tideflow.train.checkpoints.saver import Saver
-from tideflow.train.checkpoints.state import get_checkpoint_state
+from tideflow.train.checkpoints.saveables import all_saveable_objects, on_cpu
+from tideflow.train.checkpoints.saver import Saver, import_meta_graph
+from tideflow.train.checkpoints.state import checkpoint_exists, get_checkpoint_state
 
 __all__ = [
     "OBJECT_GRAPH_KEY",
@@ -30,10 +30,13 @@ __all__ = [
     "ObjectFiles",
     "RestoreStatus",
     "Saver",
+    "all_saveable_objects",
+    "checkpoint_exists",
     "children_of",
     "full_name",
     "get_checkpoint_state",
     "has_value",
+    "import_meta_graph",
     "is_tracked",
     "object_nodes",
     "on_cpu",
