@@ -20,6 +20,7 @@ from tideflow.transport import current_caller, peer_user, stub
 from tideflow.transport.h2 import H2Channel, H2Server, same_host
 from tideflow.transport.identity import Kind
 from tideflow.transport.limited_log import LimitedLog
+from tideflow.transport.network import SocketTable
 from tideflow.transport.peer_user import ends_of, user_in_table, user_of_tcp_peer
 from tideflow.wire import errors
 from transport.certificate_folder import Folder
@@ -179,7 +180,7 @@ async def test_a_client_is_told_that_it_is_refused(monkeypatch: pytest.MonkeyPat
     async with served() as (server, _):
         other = os.geteuid() + 1
         for name in ("user_of_tcp_peer", "user_of_unix_peer"):
-            monkeypatch.setattr(f"tideflow.transport.admission.{name}", lambda _: other)
+            monkeypatch.setattr(f"tideflow.transport.admission.{name}", lambda *_: other)
         channel = H2Channel(f"127.0.0.1:{server.port}")
         with pytest.raises(errors.PermissionDeniedError, match="--allow-local-users"):
             await stub(Probe, channel).Echo(REQUEST)
@@ -223,6 +224,13 @@ def connected(listening: str, caller: str) -> Iterator[tuple[socket.socket, sock
             yield near, far
 
 
+@pytest.fixture
+def table() -> Iterator[SocketTable]:
+    made = SocketTable()
+    yield made
+    made.close()
+
+
 FAMILIES = [
     ("127.0.0.1", "127.0.0.1"),
     ("::1", "::1"),
@@ -232,22 +240,25 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize(("listening", "caller"), FAMILIES)
-def test_the_kernel_knows_the_holder_of_a_connection(listening: str, caller: str) -> None:
+def test_the_kernel_knows_the_holder_of_a_connection(
+    table: SocketTable, listening: str, caller: str
+) -> None:
     with connected(listening, caller) as (near, far):
-        ends = ends_of(far.getsockname(), far.getpeername())
+        names = far.getsockname(), far.getpeername()
+        ends = ends_of(*names)
         assert peer_user.user_in_tables(ends) == os.geteuid()
         if peer_user.kernel_answers():
-            assert user_of_tcp_peer(ends) == os.geteuid()
+            assert user_of_tcp_peer(*names, table) == os.geteuid()
         # The kernel names user 0 as the owner of what nobody holds.
         near.close()
         assert peer_user.user_in_tables(ends) is None
-        assert user_of_tcp_peer(ends) is None
+        assert user_of_tcp_peer(*names, table) is None
 
 
-def test_a_table_without_the_connection_names_nobody() -> None:
-    ends = ends_of(("127.0.0.1", 1), ("127.0.0.1", 2))
-    assert user_in_table("sl local_address rem_address\n", ends) is None
-    assert user_of_tcp_peer(ends) is None
+def test_a_table_without_the_connection_names_nobody(table: SocketTable) -> None:
+    names = ("127.0.0.1", 1), ("127.0.0.1", 2)
+    assert user_in_table("sl local_address rem_address\n", ends_of(*names)) is None
+    assert user_of_tcp_peer(*names, table) is None
 
 
 def test_a_flood_of_refusals_leaves_the_log_readable(caplog: pytest.LogCaptureFixture) -> None:

@@ -21,6 +21,7 @@ from tideflow.platform.settings import Settings
 from tideflow.transport.certificates import Certificate, ends_at_s, identity_in
 from tideflow.transport.identity import Identity, Kind
 from tideflow.transport.limited_log import LimitedLog
+from tideflow.transport.network import SocketTable
 from tideflow.transport.peer_user import (
     Ends,
     ends_of,
@@ -61,6 +62,8 @@ class Admission:
         self._admits_users = settings.local_users
         self._token = token_of(settings)
         self._insecure_peers = settings.insecure_peers
+        self._own_users = (os.geteuid(), _ROOT)
+        self._table = SocketTable()
         self._log = LimitedLog(_LOGGER, clock.monotonic_s)
 
     def identify(self, transport: Any) -> Identity:
@@ -71,8 +74,11 @@ class Admission:
         connection = transport.get_extra_info("socket")
         if connection.family == socket.AF_UNIX:
             return self._user(user_of_unix_peer(connection), "")
-        ends = _ends_of(transport)
-        return self._tcp_peer(ends, user_of_tcp_peer(ends))
+        own, peer = _names_of(transport)
+        user = user_of_tcp_peer(own, peer, self._table)
+        if user in self._own_users:
+            return self._own_user(user)
+        return self._tcp_peer(ends_of(own, peer), user)
 
     async def identify_slowly(self, transport: Any) -> Identity:
         """Do as `identify`, where the kernel does not tell of single sockets."""
@@ -82,7 +88,7 @@ class Admission:
         quick = self._without_looking(transport)
         if quick is not None:
             return quick
-        ends = _ends_of(transport)
+        ends = ends_of(*_names_of(transport))
         return self._tcp_peer(ends, await run_blocking(FILES, lambda _: user_in_tables(ends)))
 
     def proven(self, identity: Identity, headers: Iterable[tuple[bytes, bytes]]) -> Identity:
@@ -103,10 +109,15 @@ class Admission:
 
         own, port: where the server listens.  peer: as sockets give it.  Raises: RefusedError.
         """
-        ask = user_of_tcp_peer if kernel_answers() else user_in_tables
-        possible = [ends_of((one, port), peer) for one in own]
-        for ends in possible:
-            user = ask(ends) if ends.own[0].version == ends.peer[0].version else None
+        user = None
+        for place in ((one, port) for one in own):
+            ends = ends_of(place, peer)
+            if ends.own[0].version != ends.peer[0].version:
+                continue
+            if kernel_answers():
+                user = user_of_tcp_peer(place, peer, self._table)
+            else:
+                user = user_in_tables(ends)
             if user is not None:
                 break
         self._tcp_peer(ends, user)
@@ -142,9 +153,17 @@ class Admission:
             " anybody run code as its user"
         )
 
+    @staticmethod
+    def _own_user(user: int | None) -> Identity:
+        return Identity(Kind.LOCAL_USER, f"the user {user} of this host")
+
+    def close(self) -> None:
+        """Let go of the way to the kernel; nothing is lost that is needed again."""
+        self._table.close()
+
     def _user(self, user: int, where: str) -> Identity:
-        if user in (os.geteuid(), _ROOT):
-            return Identity(Kind.LOCAL_USER, f"the user {user} of this host")
+        if user in self._own_users:
+            return self._own_user(user)
         if self._token:
             return Identity(Kind.STRANGER, f"the user {user} of this host")
         if self._admits_users:
@@ -177,5 +196,5 @@ def _is_secured(transport: Any) -> bool:
     return transport.get_extra_info("ssl_object") is not None
 
 
-def _ends_of(transport: Any) -> Ends:
-    return ends_of(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
+def _names_of(transport: Any) -> tuple[Any, Any]:
+    return transport.get_extra_info("sockname"), transport.get_extra_info("peername")

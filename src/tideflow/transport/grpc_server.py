@@ -125,6 +125,7 @@ class GrpcServer(TransportServer):
                     self._address, len(self._calls), _CLEAN_UP_S,
                 )  # fmt: skip
         finally:
+            self._admission.close()
             self._stopped.set()
 
     async def wait_stopped(self) -> None:

@@ -63,17 +63,34 @@ def is_address_of_this_host(address: str) -> bool:
     return False
 
 
-def ask_socket_table(request: bytes) -> bytes:
-    """Return the kernel's answer to one request for its table of sockets (see peer_user.py).
+class SocketTable:
+    """The kernel's table of sockets, for requests about single ones (see peer_user.py).
 
-    It answers at once, within the call.  Raises: OSError where it has no such way.
+    It answers at once, within the call.  Threads do not share one.
     """
+
+    def __init__(self) -> None:
+        self._asked: socket.socket | None = None
+
+    def ask(self, request: bytes) -> bytes:
+        """Return the answer to a request.  Raises: OSError where the kernel has no such way."""
+        if self._asked is None:
+            self._asked = _open_socket_table()
+        self._asked.sendto(request, (0, 0))
+        return self._asked.recv(_SOCK_DIAG_BYTES)
+
+    def close(self) -> None:
+        """Let go of the way to the kernel, until something is asked again."""
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            asked.close()
+
+
+def _open_socket_table() -> socket.socket:
     if not hasattr(socket, "AF_NETLINK"):
         raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-    with socket.socket(socket.AF_NETLINK, kind, _SOCK_DIAG) as asked:
-        asked.sendto(request, (0, 0))
-        return asked.recv(_SOCK_DIAG_BYTES)
+    return socket.socket(socket.AF_NETLINK, kind, _SOCK_DIAG)
 
 
 @contextlib.contextmanager

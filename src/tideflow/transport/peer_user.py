@@ -1,7 +1,7 @@
 """Which user of this host has the other end of a connection, as the kernel says.
 
 Unix sockets tell it themselves.  For TCP the kernel is asked for the peer's own socket, by the two
-addresses: once for a connection, in about 10 us.  Where it has no such way (`kernel_answers`) there
+addresses: once for a connection, in some 10 us.  Where it has no such way (`kernel_answers`) there
 is /proc/net/tcp, which takes as long as there are connections, so it is read beside the loop.
 A socket that its process has closed already belongs to nobody, whatever user the kernel then names.
 Source: sock_diag(7), unix(7), proc(5); linux/inet_diag.h
@@ -46,13 +46,12 @@ class Ends:
     """The two addresses of a TCP connection of this process.
 
     Attributes:
-      peer, own: addresses with ports.
-      interface: the number of the interface that a link-local address is of, else 0.
+      peer, own: addresses with ports; those of IPv4 that an IPv6 socket shows count as what they
+        are.
     """
 
     peer: tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
     own: tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
-    interface: int = 0
 
     @property
     def is_within_host(self) -> bool:
@@ -66,12 +65,8 @@ class Ends:
 
 
 def ends_of(own: Any, peer: Any) -> Ends:
-    """Return the ends of a TCP connection, given as a socket gives them.
-
-    Addresses of IPv4 that an IPv6 socket shows count as what they are.
-    """
-    interface = peer[3] if len(peer) > 3 else 0
-    return Ends(_place(peer), _place(own), interface)
+    """Return the ends of a TCP connection, given as a socket gives them."""
+    return Ends(_place(peer), _place(own))
 
 
 def _place(name: Any) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
@@ -96,11 +91,14 @@ def user_of_unix_peer(connection: Any) -> int:
     return int(_CREDENTIALS.unpack(found)[1])
 
 
-def user_of_tcp_peer(ends: Ends) -> int | None:
+def user_of_tcp_peer(own: Any, peer: Any, table: network.SocketTable) -> int | None:
     """Return the user who holds a connection's other end; None if that is of another host, or if
-    nobody holds it any more."""
+    nobody holds it any more.
+
+    own, peer: the connection's ends, as a socket gives them.
+    """
     try:
-        answer = network.ask_socket_table(_request(ends))
+        answer = table.ask(_request(own, peer))
     except OSError:
         return None
     if len(answer) < _AT_TAIL + _TAIL.size or _HEADER.unpack_from(answer)[1] == _ERROR:
@@ -112,22 +110,26 @@ def user_of_tcp_peer(ends: Ends) -> int | None:
 @functools.cache
 def kernel_answers() -> bool:
     """Whether the kernel can be asked for single sockets: it may lack the module for that."""
+    table = network.SocketTable()
     try:
         with network.listening_briefly() as place:
-            return user_of_tcp_peer(ends_of((place[0], 0), place)) is not None
+            return user_of_tcp_peer((place[0], 0), place, table) is not None
     except OSError:
         return False
+    finally:
+        table.close()
 
 
-def _request(ends: Ends) -> bytes:
-    (peer, peer_port), (own, own_port) = ends.peer, ends.own
-    family = socket.AF_INET if peer.version == 4 else socket.AF_INET6
+def _request(own: Any, peer: Any) -> bytes:
+    family = socket.AF_INET6 if ":" in peer[0] else socket.AF_INET
+    ends = [
+        socket.inet_pton(family, name[0].partition("%")[0]).ljust(16, b"\0") for name in (peer, own)
+    ]
     body = (
         _QUERY.pack(family, socket.IPPROTO_TCP, 0, _ALL_STATES)
-        + _PORTS.pack(peer_port, own_port)
-        + peer.packed.ljust(16, b"\0")
-        + own.packed.ljust(16, b"\0")
-        + _REST.pack(ends.interface, _NO_COOKIE, _NO_COOKIE)
+        + _PORTS.pack(peer[1], own[1])
+        + b"".join(ends)
+        + _REST.pack(peer[3] if len(peer) > 3 else 0, _NO_COOKIE, _NO_COOKIE)
     )
     return _HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST, 0, 0) + body
 

@@ -67,6 +67,7 @@ class Proxy:
         """Hang up on both sides."""
         for server in self._servers:
             server.close()
+        self._admission.close()
         listening.remove_socket_file(self.address)
         for end in list(self._ends):
             end.hang_up()

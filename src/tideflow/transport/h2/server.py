@@ -141,6 +141,7 @@ class H2Server(TransportServer):
             # Also where the caller had no more time.
             for link in list(self.links):
                 link.abort("the server stopped")
+            self.admission.close()
             self._stopped.set()
 
     async def _end_calls(self) -> None:
