@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -18,8 +19,9 @@ def now() -> datetime:
 class Folder:
     """A folder as `tideflow certs` makes it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, hosts: Sequence[str] = LOOPBACK) -> None:
         self.path = path
+        self.hosts = hosts
         self.authority: Authority = open_authority(path, now(), renew=False)
         for name in ("ps-0", "worker-0", "worker-1"):
             self.issue(name, f"tideflow://{name.replace('-', '/')}")
@@ -28,7 +30,7 @@ class Folder:
 
     def issue(self, name: str, uri: str, *, days: float = 1, since: datetime | None = None) -> str:
         """Write a certificate, and return what names it in settings."""
-        issue(self.authority, self.path / name, uri, LOOPBACK, since or now(), days)
+        issue(self.authority, self.path / name, uri, self.hosts, since or now(), days)
         return str(self.path / name)
 
     def of(self, name: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from loop_monitor import watching_path
+from transport.certificate_folder import LOOPBACK, Folder
 from transport.two_hosts_peer import SIZES
 from two_hosts import Host, NotPossible, two_hosts
 
@@ -33,8 +34,8 @@ def hosts() -> Iterator[tuple[Host, Host]]:
 
 
 @contextlib.contextmanager
-def running(host: Host, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run two_hosts_peer.py on a host."""
+def running(host: Host, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Run two_hosts_peer.py on a host, open to others unless the environment says more."""
     script = str(_ROOT / "tests" / "transport" / "two_hosts_peer.py")
     with subprocess.Popen(
         [*host.prefix, sys.executable, script, *arguments],
@@ -47,6 +48,7 @@ def running(host: Host, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             "PYTHONPATH": watching_path(),
             "TIDEFLOW_SILENCE_S": "1",
             "TIDEFLOW_INSECURE": "on",
+            **environment,
         },
     ) as process:
         try:
@@ -119,3 +121,36 @@ def test_a_stopped_server_is_waited_for_until_the_cable_is_out(hosts: tuple[Host
                 assert json.loads(line_of(client)) == ["UnavailableError", "UnavailableError"]
             finally:
                 hosts[1].plug("up")
+
+
+CLOSED = {"TIDEFLOW_INSECURE": "off"}
+
+
+def test_between_hosts_only_certificates_are_answered(
+    hosts: tuple[Host, Host], tmp_path: Path
+) -> None:
+    folder = Folder(tmp_path, hosts=(*LOOPBACK, hosts[1].address))
+    other = Folder(tmp_path / "other")
+    (tmp_path / "other" / "ps-0" / "ca.pem").write_bytes((tmp_path / "ca.pem").read_bytes())
+    tls = {**CLOSED, "TIDEFLOW_TLS": folder.of("worker-0")}
+    with running(hosts[1], "serve", hosts[1].address, **tls) as server:
+        where = f"{hosts[1].address}:{line_of(server)}"
+
+        def told(host: Host, tls: str) -> str:
+            with running(host, "tell", where, **CLOSED, TIDEFLOW_TLS=tls) as client:
+                return line_of(client)
+
+        assert told(hosts[0], folder.of("ps-0")) == "answered"
+        assert "does it want TLS" in told(hosts[0], "")
+        assert "does it trust the authority" in told(hosts[0], other.of("ps-0"))
+        assert "may not call" in told(hosts[0], folder.of("reader"))
+        # On the server's own host its user needs none.
+        assert told(hosts[1], "") == "answered"
+
+
+def test_without_certificates_no_server_starts_where_others_reach_it(
+    hosts: tuple[Host, Host],
+) -> None:
+    with running(hosts[1], "serve", hosts[1].address, **CLOSED) as server:
+        assert server.stderr is not None
+        assert any("is reached from other hosts" in line for line in server.stderr)

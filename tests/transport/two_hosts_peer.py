@@ -7,6 +7,7 @@ two_hosts_peer.py call ADDRESS      makes calls of all sizes and ways, and print
 two_hosts_peer.py wait ADDRESS      waits for answers that do not come, and prints how that ended;
                                     then, for each line, whether calls work
 two_hosts_peer.py first ADDRESS     makes the first calls, and prints whether they work
+two_hosts_peer.py tell ADDRESS      makes one call, and prints how it ended
 """
 
 from __future__ import annotations
@@ -92,6 +93,20 @@ def first(address: str) -> None:
         print(json.dumps([call.result() == BytesValue() for call in calls]), flush=True)
 
 
+def tell(address: str) -> None:
+    async def once() -> str:
+        channel = await make_channel(address)
+        try:
+            await channel.unary(METHODS["Echo"], BytesValue(value=bytes(3_000_000)))
+            return "answered"
+        except errors.OpError as error:
+            return f"{type(error).__name__}: {error.message}"
+        finally:
+            await channel.close()
+
+    print(run_sync(once()), flush=True)
+
+
 def succeeds(way: Callable[[MethodSpec, Message], Message]) -> bool:
     """Whether a call comes through within a while, made again as sessions do."""
     until_s = time.monotonic() + 20
@@ -114,4 +129,4 @@ if __name__ == "__main__":
                 os._exit(0)
             print(answering.blocked_count, flush=True)
     else:
-        {"call": call, "wait": wait, "first": first}[sys.argv[1]](sys.argv[2])
+        {"call": call, "wait": wait, "first": first, "tell": tell}[sys.argv[1]](sys.argv[2])

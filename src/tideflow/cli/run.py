@@ -73,6 +73,12 @@ class _RunCommand(click.Command):
     help="Add a job `chief`, whose end is the run's end: workers serve, as parameter servers do.",
 )
 @click.option(
+    "--tls",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True),
+    help="Give the tasks certificates (TIDEFLOW_TLS), such as for clusters that they connect to.",
+)
+@click.option(
     "--restart",
     type=click.IntRange(min=0),
     metavar="[N]",
@@ -89,6 +95,7 @@ def run(
     workers: int,
     chief: bool,
     coordinator: bool,
+    tls: str | None,
     restart: int,
 ) -> None:
     """Start every task of a script as a process of this machine.
@@ -136,6 +143,7 @@ def run(
         cluster,
         command,
         line_printer(tasks_of(cluster)),
+        environment={"TIDEFLOW_TLS": tls} if tls else None,
         policy=RestartPolicy(restart),
         on_death=tell_death,
         serving_jobs=COORDINATED_JOBS if coordinator else SERVING_JOBS,

@@ -70,6 +70,7 @@ class Session:
       graph: the graph whose parts are run; the default graph if left out.
       config: a ConfigProto; see docs for the fields that have a meaning here.
       settings: see `tideflow settings`; None for the process's.  A server has its own.
+      tls: short for settings that differ in `tls` alone: a folder of certificates, or three files.
 
     Attributes:
       backend: what runs the steps, for tools that look into it (see tideflow.client.backend).
@@ -86,6 +87,7 @@ class Session:
         config: pb.ConfigProto | None = None,
         *,
         settings: Settings | None = None,
+        tls: str | None = None,
     ) -> None:
         if not isinstance(target, (str, bytes)):
             raise TypeError(f"target must be a str such as 'grpc://host:port', not {target!r}")
@@ -96,7 +98,8 @@ class Session:
         self._target = target.decode() if isinstance(target, bytes) else target
         self._graph = graph if graph is not None else get_default_graph()
         self._config = config if config is not None else pb.ConfigProto()
-        self.backend = self._connect(settings or process_settings())
+        settings = settings or process_settings()
+        self.backend = self._connect(settings if tls is None else settings.replace(tls=tls))
         self.handles = SessionHandles(self._graph)
         # A session that is dropped ends as one that is closed does.
         self._dropped = weakref.finalize(self, _close_aside, self.backend)
