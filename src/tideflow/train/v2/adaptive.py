@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import apply_op
 from tideflow.graph.types import Hyperparameter, TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.state import VariableAggregation, init_scope
 from tideflow.ops.state.base import Variable
-from tideflow.train.v2.optimizer import OptimizerV2, as_type_of, number_for
+from tideflow.train.v2.optimizer import OptimizerV2, as_type_of, number_for, number_of
 from tideflow.train.v2.optimizer_arguments import with_common_arguments
-from tideflow.wire import dtypes
+from tideflow.train.v2.optimizers import OfMoments
 
 # By how much of the momentum Nadam's later steps use more: a half of this to the power of a step.
 _NADAM_DECAY = 0.96
@@ -71,7 +71,7 @@ class Adadelta(OptimizerV2):
 
 @export_v2("optimizers.Adamax")
 @with_common_arguments
-class Adamax(OptimizerV2):
+class Adamax(OfMoments):
     """Adam by the largest gradients instead of their squares.
 
     m = beta_1 * m + (1 - beta_1) * g; u = max(beta_2 * u, abs(g));
@@ -96,17 +96,6 @@ class Adamax(OptimizerV2):
 
     slot_names = ("momentum", "norm")
 
-    def __init__(
-        self,
-        learning_rate: Hyperparameter = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(learning_rate, **kwargs)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
-
     _slots_listed_apart = True
 
     def _plural(self, slot: str) -> str:
@@ -116,7 +105,7 @@ class Adamax(OptimizerV2):
         self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
     ) -> None:
         """Change one variable."""
-        count = as_type_of(apply_op("AddV2", step, convert_to_tensor(1, dtypes.int64)), variable)
+        count = number_of(step, variable)
         betas = [number_for(beta, variable) for beta in (self.beta_1, self.beta_2)]
         apply_op(
             "ResourceApplyAdaMax",
@@ -184,7 +173,7 @@ class Lion(OptimizerV2):
 
 @export_v2("optimizers.Nadam")
 @with_common_arguments
-class Nadam(OptimizerV2):
+class Nadam(OfMoments):
     """Adam with Nesterov's momentum.
 
     u(t) = beta_1 * (1 - 0.96^t / 2); p is the product of all u up to t;
@@ -210,17 +199,6 @@ class Nadam(OptimizerV2):
     """
 
     slot_names = ("momentum", "velocity")
-
-    def __init__(
-        self,
-        learning_rate: Hyperparameter = 0.001,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(learning_rate, **kwargs)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
 
     def build(self, var_list: Sequence[Any]) -> None:
         """Make the state of variables, and the product of all u."""
@@ -248,8 +226,7 @@ class Nadam(OptimizerV2):
 
     def _u(self, like: Any, step: TensorLike, ahead: int) -> Any:
         """Return the u of a step that follows so many steps later than `step`."""
-        count = apply_op("AddV2", step, convert_to_tensor(ahead, dtypes.int64))
-        power = apply_op("Pow", number_for(_NADAM_DECAY, like), as_type_of(count, like))
+        power = apply_op("Pow", number_for(_NADAM_DECAY, like), number_of(step, like, ahead))
         less = apply_op("Mul", number_for(0.5, like), power)
         left = apply_op("Sub", number_for(1.0, like), less)
         return apply_op("Mul", number_for(self.beta_1, like), left)
@@ -271,7 +248,7 @@ class Nadam(OptimizerV2):
 
         ahead = share(following, momentum.value(), apply_op("Mul", product, following))
         mean = apply_op("AddV2", ahead, share(apply_op("Sub", one, now), grad, product))
-        count = as_type_of(apply_op("AddV2", step, convert_to_tensor(1, dtypes.int64)), variable)
+        count = number_of(step, variable)
         decayed = apply_op("Pow", number_for(self.beta_2, variable), count)
         root = apply_op("Sqrt", share(one, velocity.value(), decayed))
         divisor = apply_op("AddV2", root, number_for(self.epsilon, variable))

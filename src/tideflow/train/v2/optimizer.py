@@ -295,6 +295,14 @@ def _call_here(variable: Any, change: Callable[..., Any], args: Sequence[Any]) -
     change(variable, *args)
 
 
+def number_of(step: TensorLike, like: Any, ahead: int = 1) -> Any:
+    """Return the number of a step, from 1, in the type of a variable.
+
+    step: how many steps were made; ahead: which step after these is meant.
+    """
+    return as_type_of(apply_op("AddV2", step, convert_to_tensor(ahead, dtypes.int64)), like)
+
+
 def as_type_of(value: Any, variable: Any) -> Any:
     tensor = convert_to_tensor(value)
     wanted = variable.dtype.base_dtype

@@ -14,9 +14,8 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.types import Hyperparameter, TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import IndexedSlices
-from tideflow.train.v2.optimizer import OptimizerV2, as_type_of, number_for
+from tideflow.train.v2.optimizer import OptimizerV2, number_for, number_of
 from tideflow.train.v2.optimizer_arguments import with_common_arguments
-from tideflow.wire import dtypes
 
 
 @export_v2("optimizers.SGD")
@@ -86,9 +85,29 @@ class SGD(OptimizerV2):
         )
 
 
+class OfMoments(OptimizerV2):
+    """Base of optimizers whose steps follow averages of gradients and of their sizes.
+
+    Args:
+      beta_1, beta_2: the shares of the averages that stay.
+      epsilon: keeps the divisor above 0.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Hyperparameter = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+
+
 @export_v2("optimizers.Adam")
 @with_common_arguments
-class Adam(OptimizerV2):
+class Adam(OfMoments):
     """Adam: momentum, and steps divided by the root of averaged squared gradients.
 
     m = beta_1 * m + (1 - beta_1) * g; v = beta_2 * v + (1 - beta_2) * g^2;
@@ -126,14 +145,13 @@ class Adam(OptimizerV2):
     ) -> None:
         if amsgrad:
             raise ValueError("amsgrad is not supported; leave it out")
-        super().__init__(learning_rate, **kwargs)
-        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, **kwargs)
 
     def update_step(
         self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
     ) -> None:
         """Change one variable."""
-        count = as_type_of(apply_op("AddV2", step, convert_to_tensor(1, dtypes.int64)), variable)
+        count = number_of(step, variable)
         betas = [number_for(beta, variable) for beta in (self.beta_1, self.beta_2)]
         apply_op(
             "ResourceApplyAdam",

@@ -395,14 +395,8 @@ class ServerLink(Link):
             if self.shared.can_lend:
                 parts = await self.shared.lend(parts)
             self._finish(call, parts)
-        except errors.OpError as error:
-            self._fail_call(call, error)
-        except asyncio.CancelledError:
-            if call.end is None:
-                raise
-            self._fail_call(call, call.end)
-        except Exception as error:
-            self._fail_call(call, as_op_error(error, call.binding.spec))
+        except (Exception, asyncio.CancelledError) as error:
+            self._fail_with(call, error)
 
     async def _answer_stream(self, call: Call, inbox: Inbox) -> None:
         count = 0
@@ -420,14 +414,20 @@ class ServerLink(Link):
                 self.flush()
                 await self.wait_sendable(call.stream_id)
             self.end_call(call, None)
-        except errors.OpError as error:
-            self._fail_call(call, error)
-        except asyncio.CancelledError:
-            if call.end is None:
-                raise
-            self._fail_call(call, call.end)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            self._fail_with(call, error)
+
+    def _fail_with(self, call: Call, error: BaseException) -> None:
+        """Answer with what a service raised; with the end that a call was given, if it has one.
+
+        Raises: CancelledError where nobody ended the call: the server cancels it.
+        """
+        if not isinstance(error, asyncio.CancelledError):
             self._fail_call(call, as_op_error(error, call.binding.spec))
+        elif call.end is not None:
+            self._fail_call(call, call.end)
+        else:
+            raise error
 
     def end_call(self, call: Call, error: errors.OpError | None) -> None:
         """End a streaming call, well or with an error."""
