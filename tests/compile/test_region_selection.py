@@ -74,7 +74,7 @@ def test_uses_of_a_variable_keep_their_order_across_tiers(graph):
         (lambda x, i: tf.as_string(x), False),
         (lambda x, i: tf.check_numerics(x, ""), False),
         (lambda x, i: tf.cast(i, tf.float32), True),
-        (lambda x, i: tf.cast(x, tf.int32), False),
+        (lambda x, i: tf.cast(x, tf.int32), True),
         (lambda x, i: tf.where(tf.greater(x, 0)), False),
         (lambda x, i: tf.random.uniform([2]), False),
     ],

@@ -152,8 +152,6 @@ def may_compile(node: Node) -> bool:
     if node.op_def.rows is Rows.DISTINCT:
         return types[0].name in _INDEX_TYPES
     compiles = node.op_def.compiles
-    if compiles is Compiles.CONVERSION:
-        return types[0].name in _KINDS["exact"] or types[-1].name not in _KINDS["exact"]
     return compiles not in (Compiles.NEVER, Compiles.ON_ACCELERATORS)
 
 

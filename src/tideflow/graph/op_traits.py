@@ -31,7 +31,6 @@ class Compiles(enum.Enum):
     FLOATS = "anywhere for floats; for integers where its inputs are known while tracing"
     KNOWN_INPUTS = "anywhere, where its inputs are known while tracing (shapes)"
     LABELS = "anywhere: input 1 holds labels in [0, last size of input 0), which are checked before"
-    CONVERSION = "anywhere but from floats to integers, which differs out of range"
 
 
 class Rows(enum.Enum):

@@ -5,6 +5,7 @@ Source: cast_op.cc, cwise_op_real.cc and their neighbours of TensorFlow 2.21.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +18,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, same_as
 from tideflow.graph.static_value import same_sizes
+from tideflow.graph.tracing import Trace
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, lax, scoped, unbroadcast
@@ -27,6 +29,19 @@ from tideflow.wire.errors import UnimplementedError
 _same = same_as(0)
 
 
+def _check_traced(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have floats that become integers be checked to be in range; the kernel then serves.
+
+    Compilers saturate where processors give something else.
+    """
+    source, target = attrs["SrcT"], attrs["DstT"]
+    if target.is_integer and (source.is_floating or source.is_complex):
+        x = inputs[0].real if source.is_complex else inputs[0]
+        # One more than the greatest is a power of two, which floats hold exactly.
+        trace.check(((x >= float(target.min)) & (x < float(int(target.max) + 1))).all())
+    return NotImplemented
+
+
 @op(
     """
 Cast(x: SrcT) -> y: DstT
@@ -35,7 +50,8 @@ DstT: type
 Truncate: bool = false
 """,
     shape=_same,
-    compiles=Compiles.CONVERSION,
+    compiles=Compiles.ALWAYS,
+    traced=_check_traced,
     rows=Rows.ELEMENTWISE,
     partial_value=same_sizes,
     is_stated=True,
