@@ -44,6 +44,7 @@ class _RestoredGraph(FunctionGraph):
     """The body of a loaded function, whose nodes have their order of effects already."""
 
     is_filled = False
+    argument_names: tuple[str, ...] = ()
 
     def create_op(self, op_type: Any, inputs: Any, attrs: Any, *args: Any, **kwargs: Any) -> Any:
         """Make an operation."""
@@ -167,6 +168,7 @@ class RestoredLibrary:
         except errors.NotFoundError as error:
             raise error.with_message(f"{self._where}: {error.message}") from None
         graph.is_filled = True
+        graph.argument_names = _argument_names(definition.to_proto(), own)
         ops = graph.operations_by_name
         effects = definition.to_proto().control_ret
         graph.effects = [ops[effects[key]] for key in sorted(effects) if effects[key] in ops]
@@ -204,6 +206,15 @@ class RestoredLibrary:
             if isinstance(graph, FuncGraph) and name in graph.operations_by_name:
                 return graph.operations_by_name[name].outputs[int(port)]
         return self._bound(number)
+
+
+def _argument_names(function_pb: pb.FunctionDef, count: int) -> tuple[str, ...]:
+    """Return the names of arguments as the program gave them, which are told beside the body."""
+    names = [arg_pb.name for arg_pb in function_pb.signature.input_arg[:count]]
+    for place, attrs_pb in function_pb.arg_attr.items():
+        if place < count and "_user_specified_name" in attrs_pb.attr:
+            names[place] = attrs_pb.attr["_user_specified_name"].s.decode()
+    return tuple(names if len(set(names)) == len(names) else ())
 
 
 def _new_name(name: str) -> str:
@@ -317,6 +328,8 @@ class RestoredFunction(Function):
     def traces_to_save(self) -> list[ConcreteFunction]:
         """Return the traces."""
         return list(self._restored)
+
+    _list_all_concrete_functions = traces_to_save
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = self._layout.bind(args, kwargs)

@@ -11,7 +11,7 @@ from typing import Any
 from tideflow.eager.functions import ConcreteFunction, Function
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.ops.framework import Trackable, nest
+from tideflow.ops.framework import Trackable
 from tideflow.saved_models.constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 # A model says by this child which of its functions is served if no signature is given.
@@ -109,26 +109,16 @@ def _can_be_served(concrete: ConcreteFunction) -> bool:
 
 
 def argument_keywords(concrete: ConcreteFunction) -> list[str]:
-    """Return a name for each tensor that a trace takes, in their order."""
-    found: list[str] = []
-    for name in _names_of(concrete.structured_input_signature):
-        unique, count = name, 0
-        while unique in found:
-            count += 1
-            unique = f"{name}_{count}"
-        found.append(unique)
-    return found
+    """Return a name for each tensor that a trace takes, in their order.
 
-
-def _names_of(signature: tuple[tuple[Any, ...], Mapping[str, Any]]) -> Iterator[str]:
-    args, kwargs = signature
-    named = [*enumerate(args), *((name, kwargs[name]) for name in sorted(kwargs))]
-    for place, value in named:
-        for leaf in nest.flatten(value):
-            if isinstance(leaf, TensorSpec):
-                yield leaf.name or str(place)
-            elif hasattr(leaf, "parts"):
-                yield from [part.name or str(place) for part in leaf.parts]
+    Tensors of one argument have its name, numbered where there are several.
+    """
+    args, kwargs = concrete.structured_input_signature
+    if not args and all(isinstance(spec, TensorSpec) for spec in kwargs.values()):
+        return sorted(kwargs)
+    told = getattr(concrete.graph, "argument_names", None)
+    own = len(concrete.arguments.specs)
+    return list(told or [tensor.op.name for tensor in concrete.graph.inputs[:own]])
 
 
 def _flat_specs(concrete: ConcreteFunction) -> list[TensorSpec]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tideflow.eager.functions import ConcreteFunction, Function
+from tideflow.eager.functions.descriptions import argument_names
 from tideflow.eager.functions.func_graph import FunctionGraph
 from tideflow.graph import gradient_registry, roles
 from tideflow.graph.attr_value import encode_attr
@@ -186,9 +187,24 @@ def trace_message(concrete: ConcreteFunction, view: ObjectView) -> pb.SavedConcr
     bound = [view.require_holder(tensor, concrete) for tensor in concrete.captured_inputs]
     return pb.SavedConcreteFunction(
         bound_inputs=bound,
-        canonicalized_input_signature=structured_value(concrete.structured_input_signature),
+        canonicalized_input_signature=structured_value(_canonical(concrete)),
         output_signature=structured_value(_named(specs_of(concrete.structured_outputs))),
     )
+
+
+def _canonical(concrete: ConcreteFunction) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return what a trace takes, with the defaults of parameters that its signature leaves out."""
+    args, kwargs = concrete.structured_input_signature
+    python, kinds = concrete.python_signature, inspect.Parameter
+    parameters = [] if python is None else list(python.parameters.values())
+    by_place = [p for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD]
+    more = [_told_default(p.default) for p in by_place[len(args) :] if p.default is not kinds.empty]
+    by_name = {
+        p.name: _told_default(p.default)
+        for p in parameters
+        if p.kind is kinds.KEYWORD_ONLY and p.default is not kinds.empty
+    }
+    return (*args, *more), {**by_name, **kwargs}
 
 
 def _named(spec: Any) -> Any:
@@ -222,8 +238,8 @@ def bare_function_message(
         argument_keywords=keywords,
         allowed_positional_arguments=by_place,
     )
-    args, kwargs = concrete.structured_input_signature
-    names = list(concrete.function_type.parameters)[: len(args)]
+    args, kwargs = _canonical(concrete)
+    names = argument_names(concrete.python_signature, len(args))
     spec = inspect.FullArgSpec(names, None, None, None, list(kwargs), None, {})
     found.function_spec.fullargspec.CopyFrom(structured_value(spec))
     found.function_spec.input_signature.CopyFrom(structured_value(None))

@@ -9,6 +9,7 @@ Source: tensorflow/python/eager/polymorphic_function/concrete_function.py.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -445,6 +446,11 @@ class ConcreteFunction(Trackable):
     def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with a TensorSpec for each tensor."""
         return self.arguments.named_specs(self._layout.python)
+
+    @property
+    def python_signature(self) -> inspect.Signature | None:
+        """The signature of the Python function that was traced, None for one without."""
+        return self._layout.python
 
     @property
     def function_type(self) -> FunctionType:

@@ -216,6 +216,14 @@ class Function(Trackable):
             self.get_concrete_function()
         return list({id(trace): trace for trace in self._traces.values()}.values())
 
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        if save_type == "checkpoint":
+            return {}
+        return {f"trace_{place}": one for place, one in enumerate(self.traces_to_save())}
+
+    # Keras asks by this name what has been traced.
+    _list_all_concrete_functions = traces_to_save
+
     def experimental_get_tracing_count(self) -> int:
         """Return how many traces there are; several kinds of arguments may share one."""
         return len({id(trace) for trace in self._traces.values()})
