@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import tempfile
 import unittest
 import unittest.mock
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tideflow.graph.graph import (
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import nest
+from tideflow.ops.framework.seeds import DEFAULT_GRAPH_SEED, set_random_seed
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -46,12 +48,15 @@ class TensorFlowTestCase(unittest.TestCase):
         cls.__test__ = True
 
     def setUp(self) -> None:
-        """Begin with an empty default graph."""
+        """Begin with an empty default graph, and the same random numbers before each method."""
         super().setUp()
+        random.seed(DEFAULT_GRAPH_SEED)
+        np.random.seed(DEFAULT_GRAPH_SEED)
         self._cached: Any = None
         self._folder: str | None = None
         if not get_default_graph().is_eager:
             self.enterContext(Graph().as_default())
+        set_random_seed(DEFAULT_GRAPH_SEED)
 
     def tearDown(self) -> None:
         """Close the session that was kept, and delete the temporary folder."""
@@ -157,12 +162,27 @@ class TensorFlowTestCase(unittest.TestCase):
         msg: str | None = None,
     ) -> None:
         """Fail unless structures of arrays differ by at most atol + rtol * abs(b)."""
-        if isinstance(a, dict) or isinstance(b, dict):
+        if isinstance(a, Mapping) or isinstance(b, Mapping):
             self.assertEqual(set(a), set(b), msg)
             for key in a:
                 self.assertAllClose(a[key], b[key], rtol, atol, f"{msg or ''} [{key}]")
-            return
-        one, other = self._array(a), self._array(b)
+        elif isinstance(a, (list, tuple)) and not self._is_array(a, b):
+            self.assertEqual(len(a), len(b), msg or "lengths")
+            for place, (one, other) in enumerate(zip(a, b)):
+                self.assertAllClose(one, other, rtol, atol, f"{msg or ''} [{place}]")
+        else:
+            self._assert_arrays_close(self._array(a), self._array(b), rtol, atol, msg)
+
+    def _is_array(self, *values: Any) -> bool:
+        """Whether all values are arrays, and no sequences of arrays of several shapes."""
+        try:
+            return all(self._array(value).dtype.kind != "O" for value in values)
+        except (ValueError, TypeError):
+            return False
+
+    def _assert_arrays_close(
+        self, one: Any, other: Any, rtol: float, atol: float, msg: str | None
+    ) -> None:
         self.assertEqual(one.shape, other.shape, msg or f"shapes {one.shape} and {other.shape}")
         if not np.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
             self.fail(f"{msg or 'not close'} (rtol={rtol}, atol={atol}):\n{one}\n{other}")

@@ -5,6 +5,7 @@ Source: tensorflow/python/module/module.py.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -12,7 +13,8 @@ from typing import Any, ClassVar
 from tideflow.eager.tracking import AutoTrackable
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import OWN_ATTRIBUTES, nest, snake_case
+from tideflow.ops.framework import OWN_ATTRIBUTES, snake_case
+from tideflow.ops.framework.nest_prefixes import Path, flatten_with_tuple_paths
 from tideflow.ops.state.base import Variable
 
 
@@ -50,7 +52,7 @@ class Module(AutoTrackable):
 
     # Attributes that hold no variables of the module.
     _TF_MODULE_IGNORED_PROPERTIES: ClassVar[frozenset[str]] = OWN_ATTRIBUTES
-    _untracked = frozenset({"_name", "_scope"})
+    _untracked = frozenset({"_name", "_name_scope"})
 
     def __init__(self, name: str | None = None) -> None:
         name = snake_case(type(self).__name__) if name is None else name
@@ -58,7 +60,7 @@ class Module(AutoTrackable):
             raise ValueError(f"{name!r} is not a valid module name: it must be an identifier")
         self._name = name
         with get_default_graph().name_scope(name) as path:
-            self._scope = _Scope(path)
+            self._name_scope = _Scope(path)
 
     @property
     def name(self) -> str:
@@ -68,7 +70,7 @@ class Module(AutoTrackable):
     @property
     def name_scope(self) -> Any:
         """The scope of the module's names, for `with`; it can be entered many times."""
-        return self._scope
+        return self._name_scope
 
     @property
     def variables(self) -> tuple[Any, ...]:
@@ -98,12 +100,23 @@ class Module(AutoTrackable):
         with_path: bool = False,
         expand_composites: bool = False,
     ) -> Iterator[Any]:
-        """Yield the leaves of attributes for which the predicate is true, each once."""
-        del with_path
-        chosen = predicate or (lambda leaf: True)
-        return _walk(
-            self, recursive, chosen, attribute_traversal_key, expand_composites, {id(self)}
+        """Yield the leaves of attributes for which the predicate is true.
+
+        Args:
+          recursive: whether to go on into modules.
+          attribute_traversal_key: by which the names of attributes are sorted.
+          with_path: give each leaf after its path: names, keys and places.  Without paths each
+            leaf comes once, with paths as often as there are ways to it.
+        """
+        walk = _Walk(
+            recursive,
+            predicate or (lambda leaf: True),
+            attribute_traversal_key,
+            expand_composites,
+            None if with_path else {id(self)},
         )
+        found = walk.leaves(self, (), ())
+        return found if with_path else (leaf for _, leaf in found)
 
     @classmethod
     def with_name_scope(cls, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,31 +130,52 @@ class Module(AutoTrackable):
         return call
 
 
-def _walk(
-    module: Module,
-    recursive: bool,
-    chosen: Callable[[Any], bool],
-    order: Callable[[str], Any] | None,
-    expand: bool,
-    seen: set[int],
-) -> Iterator[Any]:
-    below: list[Module] = []
-    hidden = OWN_ATTRIBUTES | module._untracked | frozenset(module._TF_MODULE_IGNORED_PROPERTIES)
-    for name in sorted(vars(module), key=order):
-        if name in hidden:
-            continue
-        for leaf in nest.flatten(vars(module)[name], expand_composites=expand):
-            if id(leaf) in seen:
+@dataclasses.dataclass(frozen=True)
+class _Walk:
+    """How to look for the leaves of modules.
+
+    Attributes:
+      seen: the ids of the leaves that need not be looked at again; None where all ways count.
+    """
+
+    recursive: bool
+    chosen: Callable[[Any], bool]
+    order: Callable[[str], Any] | None
+    expand: bool
+    seen: set[int] | None
+
+    def leaves(
+        self, module: Module, path: Path, above: tuple[Module, ...]
+    ) -> Iterator[tuple[Path, Any]]:
+        """Yield the leaves of a module, each after its path; those of modules below come last."""
+        below: list[tuple[Path, Module]] = []
+        for way, leaf in self._own(module, path):
+            if self.seen is not None and id(leaf) in self.seen:
                 continue
-            if chosen(leaf):
-                seen.add(id(leaf))
-                yield leaf
-            if recursive and isinstance(leaf, Module):
-                # Seen, but only as something to walk through where it is not chosen.
-                seen.add(id(leaf))
-                below.append(leaf)
-    for each in below:
-        yield from _walk(each, recursive, chosen, order, expand, seen)
+            is_chosen, is_module = self.chosen(leaf), isinstance(leaf, Module)
+            if self.seen is not None and (is_chosen or is_module):
+                self.seen.add(id(leaf))
+            if is_chosen:
+                yield way, leaf
+            if self.recursive and is_module:
+                below.append((way, leaf))
+        if any(module is one for one in above):
+            return
+        for way, each in below:
+            yield from self.leaves(each, way, (*above, module))
+
+    def _own(self, module: Module, path: Path) -> Iterator[tuple[Path, Any]]:
+        ignored = frozenset(module._TF_MODULE_IGNORED_PROPERTIES)
+        hidden = OWN_ATTRIBUTES | module._untracked | ignored
+        for name in sorted(vars(module), key=self.order):
+            if name in hidden:
+                continue
+            value = vars(module)[name]
+            try:
+                found = flatten_with_tuple_paths(value, self.expand)
+            except Exception as error:
+                raise ValueError(f"Error processing property {name!r} of {value!r}") from error
+            yield from (((*path, name, *way), leaf) for way, leaf in found)
 
 
 def _is_variable(leaf: Any) -> bool:

@@ -72,6 +72,17 @@ class Tensor:
     # NumPy must leave `array + tensor` to the tensor.
     __array_priority__ = 100
 
+    # What classes of libraries that stand for tensors define, too.
+    OVERLOADABLE_OPERATORS: ClassVar[frozenset[str]] = frozenset(
+        f"__{name}__"
+        for name in (
+            *("abs", "add", "and", "eq", "floordiv", "ge", "getitem", "gt", "invert", "le", "lt"),
+            *("matmul", "mod", "mul", "ne", "neg", "or", "pow", "radd", "rand", "rfloordiv"),
+            *("rmatmul", "rmod", "rmul", "ror", "rpow", "rsub", "rtruediv", "rxor", "sub"),
+            *("truediv", "xor"),
+        )
+    )
+
     def __init__(self, op: Operation, value_index: int, dims: Dims) -> None:
         self.op = op
         self.value_index = value_index
@@ -146,18 +157,21 @@ class Tensor:
         return id(self)
 
     def __bool__(self) -> bool:
-        raise self._not_allowed(
+        raise self._disallow(
             "as a Python `bool`", "write tf.cond or tf.where for a choice, tf.logical_and for `and`"
         )
 
+    # By this name, too, libraries take it over into classes of their own.
+    __nonzero__ = __bool__
+
     def __iter__(self) -> Iterator[Tensor]:
         if self._dims is None or not self._dims or self._dims[0] is None:
-            raise self._not_allowed(
+            raise self._disallow(
                 "as an iterable of unknown length", "write tf.map_fn or tf.while_loop"
             )
         return (self[i] for i in range(self._dims[0]))
 
-    def _not_allowed(self, use: str, instead: str) -> Exception:
+    def _disallow(self, use: str, instead: str) -> Exception:
         file, line = self.op.made_at
         return errors.OperatorNotAllowedInGraphError(
             f"Using a symbolic `tf.Tensor` {use} is not allowed: {self.name!r} "

@@ -174,7 +174,7 @@ def as_dims(shape: Any) -> Dims:
         return None
     if isinstance(shape, TensorShape):
         return shape.sizes
-    if isinstance(shape, (int, Dimension)):
+    if isinstance(shape, (int, Dimension)) or getattr(shape, "ndim", None) == 0:
         return (_as_size(shape),)
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise TypeError(f"{shape!r} is not a shape; give a list of sizes, or None for any")

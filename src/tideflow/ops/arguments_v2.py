@@ -5,6 +5,7 @@ The v1 shape has older arguments in between (`name` before newer ones, `data`, `
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 from collections.abc import Callable
@@ -64,17 +65,24 @@ from tideflow.ops.strings import strings as string
 def with_arguments(function: Callable[..., Any], arguments: str) -> Callable[..., Any]:
     """Return a function with the arguments given, in their order.
 
-    arguments: names, or `name=own` where the function calls it otherwise.
+    arguments: names, or `name=own` where the function calls it otherwise; `name:default` where the
+    signature shows another default, which means the same.
     Arguments have the function's defaults; those that it demands are demanded.
     """
-    pairs = [part.partition("=") for part in arguments.split()]
+    parts = [part.partition(":") for part in arguments.split()]
+    pairs = [part.partition("=") for part, _, _ in parts]
     own_names = {name: own or name for name, _, own in pairs}
+    shown = {name: ast.literal_eval(default) for name, is_other, default in parts if is_other}
     names = list(own_names)
     known = inspect.signature(function).parameters
     is_a_prefix = [*own_names.values()] == [*known][: len(names)] == names
     # An argument that replaces an older one has no default that says whether it is demanded.
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=known[own].default)
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=shown.get(name, known[own].default),
+        )
         for name, own in own_names.items()
     ]
     signature = inspect.Signature(_with_defaults_last(parameters))
@@ -111,7 +119,7 @@ def _with_defaults_last(parameters: list[inspect.Parameter]) -> list[inspect.Par
 
 _COMPARED = "x y message summarize name"
 _SIGNED = "x message summarize name"
-_REDUCED = "input_tensor axis keepdims name"
+_REDUCED = "input_tensor axis keepdims:False name"
 _SEGMENTED = "data indices segment_ids num_segments name sparse_gradient"
 _SCATTERED = "tensor indices updates bad_indices_policy name"
 
@@ -134,8 +142,8 @@ _ROWS: tuple[tuple[str, Callable[..., Any], str], ...] = (
         array_pad.reverse_sequence,
         "input seq_lengths seq_axis batch_axis name",
     ),
-    ("shape", array.shape, "input out_type name"),
-    ("size", array.size, "input out_type name"),
+    ("shape", array.shape, "input out_type:None name"),
+    ("size", array.size, "input out_type:None name"),
     ("squeeze", array.squeeze, "input axis name"),
     ("transpose", array_transpose.transpose, "a perm conjugate name"),
     ("tuple", control_flow.tuple_, "tensors control_inputs name"),

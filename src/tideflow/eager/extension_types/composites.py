@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+from tideflow.eager.extension_types.dense_specs import give_specs_to_variables
 from tideflow.graph.graph import Tensor
 from tideflow.graph.type_spec import Composite
 from tideflow.ops.data.optional_api import Optional
@@ -65,6 +66,8 @@ for _kind in (
     Variable,
 ):
     CompositeTensor.register(_kind)
+# What counts as one has a spec.
+give_specs_to_variables()
 
 
 def is_tensor_or_composite(value: Any) -> bool:

@@ -229,10 +229,10 @@ class GraphFunction:
 
     def ref(self) -> FunctionRef:
         """Return an attr that names the function, for an operation of the default graph."""
-        return self._entered_in(get_default_graph()).ref()
+        return self.enter(get_default_graph()).ref()
 
-    def _entered_in(self, graph: Any) -> FunctionDefinition:
-        """Return the function as the library of a graph knows it."""
+    def enter(self, graph: Any) -> FunctionDefinition:
+        """Enter the function in the library of a graph; returns it as that knows it."""
         known: FunctionDefinition | None = graph.functions.get(self.graph.name)
         if known is None:
             self.graph.outputs = list(self.outputs)
@@ -254,7 +254,7 @@ class GraphFunction:
 
     def _call_in_graph(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Put a call into the graph that is being built."""
-        self._entered_in(get_default_graph())
+        self.enter(get_default_graph())
         return call_op(self.graph, inputs).outputs[: len(self.outputs)]
 
     def _call_under(self, tapes: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -439,6 +439,19 @@ class ConcreteFunction(Trackable):
     def traces_to_save(self) -> list[ConcreteFunction]:
         """Return the traces of the function: this one."""
         return [self]
+
+    def add_to_graph(self, g: Any = None, overwrite: bool = False) -> None:
+        """Enter the function in the library of a graph, the default one if left out.
+
+        Eager ones need no entry; overwrite: accepted, since names are unique.
+        """
+        graph = get_default_graph() if g is None else g
+        if not graph.is_eager:
+            self.function.enter(graph)
+
+    def add_gradient_functions_to_graph(self, g: Any = None) -> None:
+        """Do as add_to_graph: a gradient is made of the function where one is asked for."""
+        self.add_to_graph(g)
 
     # ---- what it takes and gives
 

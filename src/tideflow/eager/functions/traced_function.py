@@ -93,6 +93,18 @@ class Function(Trackable):
         self._of_instances: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         functools.update_wrapper(self, python_function)
 
+    def _decorate(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Put another function in the place of the one that is traced.
+
+        Args:
+          decorator: takes the Python function and returns what is to be traced, with the same
+            arguments.
+        Raises: ValueError where the function was traced before.
+        """
+        if self._traces:
+            raise ValueError("Functions cannot be decorated after they have been traced.")
+        self._python_function = decorator(self._python_function)
+
     # ---- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -102,7 +102,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
         defer_to(cls)
 
     @contextmanager
-    def _name_scope(self, name: str | None = None) -> Iterator[str]:
+    def _operation_scope(self, name: str | None = None) -> Iterator[str]:
         whole = self.name if name is None else f"{self.name}/{name}"
         with get_default_graph().name_scope(whole) as scope:
             yield scope
@@ -174,7 +174,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
         """Return the shape as an int32 vector; a constant where it is known now."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             if self.shape.is_fully_defined():
                 return size_parameter(self.shape, "shape")
             return self._shape_tensor()
@@ -186,7 +186,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
         """Return the shape of the batch as a vector."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             if self.batch_shape.is_fully_defined():
                 return size_parameter(self.batch_shape, "batch_shape")
             return self.shape_tensor()[:-2]
@@ -198,7 +198,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
         """Return the rank of the dense tensor."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             if self.tensor_rank is not None:
                 return convert_to_tensor(self.tensor_rank)
             made: Tensor = apply_op("Size", self.shape_tensor())
@@ -211,7 +211,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
         """Return the size of the vectors that it takes."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._side(-1)
 
     @property
@@ -221,7 +221,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def range_dimension_tensor(self, name: str = "range_dimension_tensor") -> Tensor:
         """Return the size of the vectors that it gives."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._side(-2)
 
     def _side(self, axis: int) -> Tensor:
@@ -232,7 +232,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def assert_non_singular(self, name: str = "assert_non_singular") -> Any:
         """Return an op that fails for a singular matrix; None where it was checked now."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._assert_non_singular()
 
     def _assert_non_singular(self) -> Any:
@@ -250,7 +250,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
         Raises: NotImplementedError where it cannot be told, as for what is not self-adjoint.
         """
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._assert_positive_definite()
 
     def _assert_positive_definite(self) -> Any:
@@ -261,7 +261,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def assert_self_adjoint(self, name: str = "assert_self_adjoint") -> Any:
         """Return an op that fails for a matrix that is not its own adjoint."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._assert_self_adjoint()
 
     def _assert_self_adjoint(self) -> Any:
@@ -313,9 +313,9 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
         """
         if isinstance(x, LinearOperator):
             left, right = self._sides(x, adjoint, adjoint_arg, "x")
-            with self._name_scope(name):
+            with self._operation_scope(name):
                 return self._linop_matmul(left, right)
-        with self._name_scope(name):
+        with self._operation_scope(name):
             given = self._argument(x, "x", self._taken(adjoint), -1 if adjoint_arg else -2)
             return self._matmul(given, adjoint=adjoint, adjoint_arg=adjoint_arg)
 
@@ -334,7 +334,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def matvec(self, x: TensorLike, adjoint: bool = False, name: str = "matvec") -> Any:
         """Return the product [..., M] with vectors x [..., N]."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._matvec(self._argument(x, "x", self._taken(adjoint), -1), adjoint=adjoint)
 
     def _matvec(self, x: Any, adjoint: bool = False) -> Any:
@@ -361,9 +361,9 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
         self._require_solvable()
         if isinstance(rhs, LinearOperator):
             left, right = self._sides(rhs, adjoint, adjoint_arg, "rhs")
-            with self._name_scope(name):
+            with self._operation_scope(name):
                 return self._linop_solve(left, right)
-        with self._name_scope(name):
+        with self._operation_scope(name):
             given = self._argument(rhs, "rhs", self._taken(not adjoint), -1 if adjoint_arg else -2)
             return self._solve(given, adjoint=adjoint, adjoint_arg=adjoint_arg)
 
@@ -383,7 +383,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def solvevec(self, rhs: TensorLike, adjoint: bool = False, name: str = "solve") -> Any:
         """Return the x [..., N] with A @ x = rhs [..., M]; see solve."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             given = self._argument(rhs, "rhs", self._taken(not adjoint), -1)
             return self._solvevec(given, adjoint=adjoint)
 
@@ -396,7 +396,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
         """Return the operator that is its adjoint; itself where it is self-adjoint."""
         if self.is_self_adjoint is True:
             return self
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._linop_adjoint()
 
     H = property(adjoint, None)
@@ -412,7 +412,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
             )
         if self.is_non_singular is False:
             raise ValueError("Cannot take the Inverse: This operator represents a singular matrix.")
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._linop_inverse()
 
     def _linop_inverse(self) -> Any:
@@ -428,7 +428,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
                 "Cannot take the Cholesky decomposition: Not a positive definite self adjoint "
                 "matrix."
             )
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._linop_cholesky()
 
     def _linop_cholesky(self) -> Any:
@@ -438,7 +438,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def to_dense(self, name: str = "to_dense") -> Any:
         """Return the matrices as a tensor [..., M, N]."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._to_dense()
 
     def _to_dense(self) -> Any:
@@ -454,7 +454,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def diag_part(self, name: str = "diag_part") -> Any:
         """Return the diagonals [..., min(M, N)]."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._diag_part()
 
     def _diag_part(self) -> Any:
@@ -462,7 +462,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def trace(self, name: str = "trace") -> Any:
         """Return the sums [...] of the diagonals."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._trace()
 
     def _trace(self) -> Any:
@@ -470,7 +470,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def add_to_tensor(self, x: TensorLike, name: str = "add_to_tensor") -> Any:
         """Return the sum with matrices x [..., M, N].  Raises: TypeError for another type."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             given = convert_to_tensor(x, name="x")
             self._check_input_dtype(given)
             return self._add_to_tensor(given)
@@ -489,7 +489,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
     def determinant(self, name: str = "det") -> Any:
         """Return the determinants [...].  Raises: NotImplementedError if it is not square."""
         self._require_square()
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._determinant()
 
     def _determinant(self) -> Any:
@@ -500,7 +500,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
     def log_abs_determinant(self, name: str = "log_abs_det") -> Any:
         """Return the logarithms [...] of the absolute values of the determinants."""
         self._require_square()
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._log_abs_determinant()
 
     def _log_abs_determinant(self) -> Any:
@@ -513,7 +513,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
         """Return the eigenvalues [..., N].  Raises: NotImplementedError unless self-adjoint."""
         if not self.is_self_adjoint:
             raise NotImplementedError("Only self-adjoint matrices are supported.")
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._eigvals()
 
     def _eigvals(self) -> Any:
@@ -521,7 +521,7 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
 
     def cond(self, name: str = "cond") -> Any:
         """Return the condition numbers [...]: the greatest over the least singular value."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             return self._cond()
 
     def _cond(self) -> Any:

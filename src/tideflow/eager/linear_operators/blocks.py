@@ -146,7 +146,7 @@ class BlockOperator(ManyOperators):
         axis = -1 if adjoint_arg else -2
         if isinstance(x, LinearOperator) or not self._is_blockwise(x, adjoint, axis):
             return super().matmul(x, adjoint, adjoint_arg, name)
-        with self._name_scope(name):
+        with self._operation_scope(name):
             blocks = self._blocks(x, adjoint, axis)
             given = _turned(blocks) if adjoint_arg else blocks
             return self._multiply_blocks(given, adjoint)
@@ -155,7 +155,7 @@ class BlockOperator(ManyOperators):
         """Return the product with vectors x [..., N], or with a list of such for each block."""
         if not self._is_blockwise(x, adjoint, -1):
             return super().matvec(x, adjoint, name)
-        with self._name_scope(name):
+        with self._operation_scope(name):
             columns = [block[..., None] for block in self._blocks(x, adjoint, -1)]
             return _squeezed(self._multiply_blocks(columns, adjoint))
 
@@ -167,7 +167,7 @@ class BlockOperator(ManyOperators):
         self._require_solvable()
         if isinstance(rhs, LinearOperator) or not self._is_blockwise(rhs, not adjoint, axis):
             return super().solve(rhs, adjoint, adjoint_arg, name)
-        with self._name_scope(name):
+        with self._operation_scope(name):
             blocks = self._blocks(rhs, not adjoint, axis)
             given = _turned(blocks) if adjoint_arg else blocks
             return self._solve_blocks(given, adjoint)
@@ -177,7 +177,7 @@ class BlockOperator(ManyOperators):
         if not self._is_blockwise(rhs, not adjoint, -1):
             return super().solvevec(rhs, adjoint, name)
         self._require_solvable()
-        with self._name_scope(name):
+        with self._operation_scope(name):
             columns = [block[..., None] for block in self._blocks(rhs, not adjoint, -1)]
             return _squeezed(self._solve_blocks(columns, adjoint))
 

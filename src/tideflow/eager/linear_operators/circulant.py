@@ -161,7 +161,7 @@ class CirculantOperator(TensorOperator):
 
     def convolution_kernel(self, name: str = "convolution_kernel") -> Any:
         """Return the blocks with which it convolves: the inverse transform of the spectrum."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             spectrum = self._complex(convert_to_tensor(self._spectrum))
             return cast(self._transformed_back(spectrum), self.dtype)
 
@@ -169,7 +169,7 @@ class CirculantOperator(TensorOperator):
 
     def assert_hermitian_spectrum(self, name: str = "assert_hermitian_spectrum") -> Any:
         """Return an op that fails where the kernel is not real; None where it was checked now."""
-        with self._name_scope(name):
+        with self._operation_scope(name):
             part = magnitude(imaginary_of(self.convolution_kernel()))
             rounding = float(np.finfo(part.dtype.as_numpy_dtype).eps)
             most = cast(self.domain_dimension_tensor(), part.dtype) * rounding

@@ -129,7 +129,7 @@ def _of_type(sizes: TensorLike, dtype: DType, name: str | None) -> Tensor:
 def shape(
     input: object,
     name: str | None = None,
-    out_type: DTypeLike = dtypes.int32,
+    out_type: DTypeLike | None = dtypes.int32,
     optimize: bool = True,
 ) -> Tensor:
     """Return the sizes of a tensor as a vector; a constant where they are known now.
@@ -140,7 +140,7 @@ def shape(
       optimize: whether to give a constant.
     Returns: [rank].
     """
-    out_type = as_dtype(out_type)
+    out_type = dtypes.int32 if out_type is None else as_dtype(out_type)
     if (sizes_held := _sizes_held(input)) is not None:
         return _of_type(sizes_held, out_type, name)
     given = convert_to_tensor(input)
@@ -161,7 +161,7 @@ def shape_n(
 
 
 @export("size")
-def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32) -> Tensor:
+def size(input: Any, name: str | None = None, out_type: DTypeLike | None = dtypes.int32) -> Tensor:
     """Return the number of elements of a tensor; a constant where it is known now.
 
     Args:
@@ -169,7 +169,7 @@ def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32
       out_type: int32 or int64.
     Returns: a scalar.
     """
-    out_type = as_dtype(out_type)
+    out_type = dtypes.int32 if out_type is None else as_dtype(out_type)
     if (sizes_held := _sizes_held(input)) is not None:
         product: Tensor = apply_op("Prod", _of_type(sizes_held, out_type, None), [0], name=name)
         return product

@@ -168,7 +168,7 @@ def _run(
     while (limit is None or turn < limit) and test(*values):
         result = body(*values)
         values = as_loop_vars(result, loop_vars)
-        if type(result) is tuple:
+        if type(result) is tuple and not nest.is_namedtuple(values):
             values = tuple(values)
         turn += 1
     return nest.map_structure(convert_to_tensor, values, expand_composites=True)
@@ -191,7 +191,7 @@ def as_loop_vars(result: object, loop_vars: Any) -> Any:
             f"the body of while_loop must give as many things, in the same structure, as there "
             f"are loop variables: {error}"
         ) from None
-    return packed
+    return nest.sequence_like(loop_vars, list(packed)) if nest.is_namedtuple(loop_vars) else packed
 
 
 def _fits(loop_vars: Any, result: Any) -> bool:

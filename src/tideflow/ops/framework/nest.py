@@ -1,12 +1,13 @@
 """Nested structures: lists, tuples, named tuples and dicts of things.
 
-Dicts are walked in the order of their sorted keys.  A composite (IndexedSlices, TensorArray) is
-one thing, or several tensors where it is expanded.
+Dicts are walked in the order of their sorted keys, classes of attrs in that of their fields.  A
+composite (IndexedSlices, TensorArray) is one thing, or several tensors where it is expanded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, MappingView, MutableMapping
 from typing import Any
 
 from tideflow.graph.type_spec import Composite
@@ -57,10 +58,70 @@ def told_of(value: object) -> Any:
     return type(value) if entry is None else entry[3](value)
 
 
+def components(value: Any) -> Any:
+    """Return what a value is made of that stands for several tensors, as its spec has it."""
+    if isinstance(value, Composite):
+        return value._type_spec._to_components(value)
+    entry = _composite(value)
+    assert entry is not None
+    return entry[1](value)
+
+
 @export("nest.is_nested")
 def is_nested(seq: object) -> bool:
-    """Whether seq is a list, tuple or dict."""
-    return isinstance(seq, (list, tuple, Mapping))
+    """Whether seq is a list, tuple, dict, view of a dict, or of a class that attrs made."""
+    return isinstance(seq, (list, tuple, Mapping, MappingView, range)) or is_attrs(seq)
+
+
+def is_attrs(obj: object) -> bool:
+    """Whether a value is of a class that attrs made."""
+    return hasattr(type(obj), "__attrs_attrs__")
+
+
+def is_namedtuple(instance: object, strict: bool = False) -> bool:
+    """Whether a value is a named tuple; strict: of no class derived from one."""
+    if not isinstance(instance, tuple) or (strict and type(instance).__base__ is not tuple):
+        return False
+    fields = getattr(instance, "_fields", None)
+    return isinstance(fields, (list, tuple)) and all(isinstance(name, str) for name in fields)
+
+
+def same_namedtuples(one: Any, other: Any) -> bool:
+    """Whether two named tuples have classes of the same name, with the same fields."""
+    return type(one).__name__ == type(other).__name__ and one._fields == other._fields
+
+
+def sorted_items(structure: Any) -> list[tuple[Any, Any]]:
+    """Return the keys, places or fields of one level of a structure, with what stands there.
+
+    Raises: TypeError for a dict whose keys cannot be sorted.
+    """
+    if isinstance(structure, Mapping):
+        return [(key, structure[key]) for key in _sorted(structure)]
+    if is_namedtuple(structure):
+        return list(zip(structure._fields, structure))
+    if is_attrs(structure):
+        names = [field.name for field in type(structure).__attrs_attrs__]
+        return [(name, getattr(structure, name)) for name in names]
+    return list(enumerate(structure))
+
+
+def _sorted(keys: Any) -> list[Any]:
+    try:
+        return sorted(keys)
+    except TypeError:
+        raise TypeError("nest only supports dicts with sortable keys.") from None
+
+
+def sequence_like(instance: Any, args: list[Any]) -> Any:
+    """Return one level of a structure like another one, with other members, in the same order."""
+    if isinstance(instance, Mapping):
+        return _like_mapping(instance, dict(zip(_sorted(instance), args)))
+    if isinstance(instance, (MappingView, range)):
+        return list(args)
+    if is_namedtuple(instance) or is_attrs(instance):
+        return type(instance)(*args)
+    return type(instance)(args)
 
 
 @export("nest.flatten")
@@ -70,11 +131,11 @@ def flatten(structure: object, expand_composites: bool = False) -> list[Any]:
 
 
 def _leaves(structure: object, expand: bool) -> Iterator[Any]:
-    if isinstance(structure, Mapping):
-        for key in sorted(structure):
-            yield from _leaves(structure[key], expand)
-    elif isinstance(structure, (list, tuple)):
+    if isinstance(structure, (list, tuple)):
         for item in structure:
+            yield from _leaves(item, expand)
+    elif is_nested(structure):
+        for _, item in sorted_items(structure):
             yield from _leaves(item, expand)
     else:
         entry = _composite(structure) if expand else None
@@ -105,14 +166,9 @@ def pack_sequence_as(
 
 
 def _pack(structure: object, leaves: Iterator[Any], expand: bool) -> Any:
-    if isinstance(structure, Mapping):
-        packed = {key: _pack(structure[key], leaves, expand) for key in sorted(structure)}
-        return _like_mapping(structure, packed)
-    if isinstance(structure, (list, tuple)):
-        items = [_pack(item, leaves, expand) for item in structure]
-        if hasattr(structure, "_fields"):
-            return type(structure)(*items)
-        return items if isinstance(structure, list) else tuple(items)
+    if is_nested(structure):
+        items = [_pack(item, leaves, expand) for _, item in sorted_items(structure)]
+        return sequence_like(structure, items)
     entry = _composite(structure) if expand else None
     if entry is None:
         return next(leaves)
@@ -129,8 +185,15 @@ def _count(leaf: object, expand: bool) -> int:
 
 
 def _like_mapping(original: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
+    kind: Any = type(original)
     ordered = {key: packed[key] for key in original}
-    return ordered if type(original) is dict else type(original)(ordered)  # type: ignore[call-arg]
+    if kind is dict:
+        return ordered
+    if not isinstance(original, MutableMapping):
+        return kind(ordered.items())
+    made = defaultdict(original.default_factory) if isinstance(original, defaultdict) else kind()
+    made.update(ordered)
+    return made
 
 
 @export("nest.map_structure")
@@ -165,19 +228,16 @@ def assert_same_structure(
             elif one is not two:
                 raise TypeError(f"structures differ: {_kind(nest1)} against {_kind(nest2)}")
         return
-    if check_types and type(nest1) is not type(nest2) and not _both_plain_dicts(nest1, nest2):
+    if check_types and not _alike(nest1, nest2):
         raise TypeError(f"structures differ in type: {_kind(nest1)} against {_kind(nest2)}")
     if isinstance(nest1, Mapping) != isinstance(nest2, Mapping):
         raise TypeError(f"structures differ in type: {_kind(nest1)} against {_kind(nest2)}")
-    if isinstance(nest1, Mapping):
-        if set(nest1) != set(nest2):
-            raise ValueError(f"dicts have keys {sorted(nest1)} and {sorted(nest2)}")
-        pairs = [(nest1[key], nest2[key]) for key in sorted(nest1)]
-    else:
-        if len(nest1) != len(nest2):
-            raise ValueError(f"structures have {len(nest1)} and {len(nest2)} members")
-        pairs = list(zip(nest1, nest2))
-    for one, two in pairs:
+    if check_types and isinstance(nest1, Mapping) and set(nest1) != set(nest2):
+        raise ValueError(f"dicts have keys {sorted(nest1)} and {sorted(nest2)}")
+    members = [[value for _, value in sorted_items(one)] for one in (nest1, nest2)]
+    if len(members[0]) != len(members[1]):
+        raise ValueError(f"structures have {len(members[0])} and {len(members[1])} members")
+    for one, two in zip(*members):
         assert_same_structure(one, two, check_types, expand_composites)
 
 
@@ -189,8 +249,13 @@ def _assert_same_specs(one: Any, two: Any) -> None:
         raise ValueError(f"Incompatible CompositeTensor TypeSpecs: {first} vs. {second}")
 
 
-def _both_plain_dicts(one: object, two: object) -> bool:
-    return isinstance(one, dict) and isinstance(two, dict)
+def _alike(one: object, other: object) -> bool:
+    """Whether two structures are of one kind, though of different classes, on their top level."""
+    if type(one) is type(other):
+        return True
+    if is_namedtuple(one) and is_namedtuple(other):
+        return same_namedtuples(one, other)
+    return any(isinstance(one, kind) and isinstance(other, kind) for kind in (list, Mapping))
 
 
 def _kind(value: object) -> str:

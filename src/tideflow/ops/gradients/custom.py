@@ -19,6 +19,7 @@ from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import nest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,28 +56,29 @@ def not_differentiable(op_type: str) -> None:
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """Give a function of tensors a gradient of its own.
 
-    `f(*args)` returns its result (a tensor or a flat list) and `grad_fn(*dys)`, which returns the
-    gradients of args.  Where f reads variables, grad_fn takes `variables=` and returns a pair:
-    the gradients of args, and a list with those of the variables.
+    `f(*args)` takes tensors or structures of them and returns its result, a tensor or a structure,
+    and `grad_fn(*dys)`, which takes a gradient for each tensor of the result and returns those of
+    args.  Where f reads variables, grad_fn takes `variables=` and returns a pair: the gradients of
+    args, and a list with those of the variables.
     """
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
         is_eager = get_default_graph().is_eager
-        inputs = [convert_to_tensor(a) for a in args]
+        inputs = [convert_to_tensor(a) for a in nest.flatten(args, expand_composites=True)]
         if not is_eager:
             inputs = [apply_op("Identity", a) for a in inputs]
+        given = nest.pack_sequence_as(args, inputs, expand_composites=True)
         reads = _Reads()
         saved, local.tapes = local.tapes, (*local.tapes, reads)
         try:
-            result, grad_fn = f(*inputs, **kwargs)
+            result, grad_fn = f(*given, **kwargs)
         finally:
             local.tapes = saved
-        is_list = isinstance(result, (list, tuple))
-        results = [convert_to_tensor(r) for r in (result if is_list else [result])]
+        results = [convert_to_tensor(r) for r in nest.flatten(result, expand_composites=True)]
         put = _noted if is_eager else _behind
         outputs = put(inputs, results, grad_fn, reads.variables)
-        return type(result)(outputs) if type(result) in (list, tuple) else outputs[0]
+        return nest.pack_sequence_as(result, outputs, expand_composites=True)
 
     return decorated
 
@@ -165,7 +167,7 @@ def _called(
         arg_grads, variable_grads = grad_fn(*grads, variables=variables)
     else:
         arg_grads, variable_grads = grad_fn(*grads), []
-    flat = list(arg_grads) if isinstance(arg_grads, (list, tuple)) else [arg_grads]
+    flat = nest.flatten(arg_grads)
     return flat + list(variable_grads)
 
 

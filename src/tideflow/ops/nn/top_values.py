@@ -20,7 +20,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_scalar, lax, scoped
-from tideflow.wire import errors
+from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
 
@@ -177,7 +177,7 @@ def top_k(
     input: TensorLike,
     k: TensorLike = 1,
     sorted: bool = True,
-    index_type: DTypeLike = "int32",
+    index_type: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> TopKV2:
     """Return the greatest elements of each row, and their places in it.

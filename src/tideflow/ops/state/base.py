@@ -236,7 +236,25 @@ class Variable(Trackable, metaclass=_VariableMeta):
 
     def _restore_from_tensors(self, restored_tensors: dict[str, Any]) -> Any:
         value = restored_tensors["VARIABLE_VALUE"]
-        return self.assign(value)  # type: ignore[attr-defined]  # concrete classes have it
+        return self.assign(value)
+
+    def assign(
+        self, value: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Give the variable a value; the concrete class does."""
+        raise NotImplementedError(f"{type(self).__name__}.assign")
+
+    def assign_add(
+        self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Add to the variable; the concrete class does."""
+        raise NotImplementedError(f"{type(self).__name__}.assign_add")
+
+    def assign_sub(
+        self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Subtract from the variable; the concrete class does."""
+        raise NotImplementedError(f"{type(self).__name__}.assign_sub")
 
     # The tensor that names the variable in the graph: a handle or a reference.
     _node: Tensor
