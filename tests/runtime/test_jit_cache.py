@@ -192,16 +192,36 @@ def test_a_folder_that_cannot_be_made_costs_nothing_but_the_cache(tmp_path, fold
     assert run_as_a_new_program()[0] == [4, 4]
 
 
+# No module was changed since.
+NEVER_NS = 1 << 62
+
+
+@pytest.mark.parametrize("is_wheel", [False, True])
+def test_code_that_was_changed_since_it_was_loaded_is_that_of_no_other_process(tmp_path, is_wheel):
+    package = tmp_path / "tideflow"
+    package.mkdir()
+    changed = package / "__init__.py"
+    changed.touch()
+    if is_wheel:
+        changed = tmp_path / "tideflow-1.0.dist-info" / "RECORD"
+        changed.parent.mkdir()
+        changed.write_text("tideflow/__init__.py,sha256=a,0\n")
+    changed_ns = changed.stat().st_mtime_ns
+    assert code_key(package, changed_ns) == code_key(package, changed_ns + 1)
+    keys = {code_key(package, at) for at in (changed_ns, changed_ns - 1, changed_ns - 1)}
+    assert len(keys) == 3
+
+
 def test_other_code_is_another_key_wherever_it_is(tmp_path):
     package = Path(tideflow.__file__).parent
     copy = shutil.copytree(package, tmp_path / "tideflow", ignore=shutil.ignore_patterns("*.pyc"))
-    keys = {code_key(copy)}
-    assert code_key(copy) in keys
+    keys = {code_key(copy, NEVER_NS)}
+    assert code_key(copy, NEVER_NS) in keys
     for module in ("graph/op_def.py", "ops/math/arithmetic.py", "ops/nn/losses.py"):
         found = (copy / module).stat()
         os.utime(copy / module, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
-        assert code_key(copy) not in keys
-        keys.add(code_key(copy))
+        assert code_key(copy, NEVER_NS) not in keys
+        keys.add(code_key(copy, NEVER_NS))
 
 
 def test_the_record_of_a_wheel_tells_its_code(tmp_path):
@@ -214,15 +234,15 @@ def test_the_record_of_a_wheel_tells_its_code(tmp_path):
     keys = set()
     for text in ("tideflow/__init__.py,sha256=a,0\n", "x,,\ntideflow/__init__.py,sha256=b,0\n"):
         record.write_text(text)
-        keys.add(code_key(package))
+        keys.add(code_key(package, NEVER_NS))
         os.utime(module, (1, 1))
-        keys.add(code_key(package))
+        keys.add(code_key(package, NEVER_NS))
     assert len(keys) == 2
     # That of an editable installation tells nothing.
     record.write_text("_editable_impl_tideflow.pth,sha256=a,14\n")
     for at in (1, 2):
         os.utime(module, (at, at))
-        keys.add(code_key(package))
+        keys.add(code_key(package, NEVER_NS))
     assert len(keys) == 4
 
 

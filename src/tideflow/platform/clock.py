@@ -36,6 +36,10 @@ wall_ns: Callable[[], int] = time.time_ns
 sleep: Callable[[float], None] = time.sleep
 
 
+# When this process began to load tideflow: what is written later may differ from what it runs.
+LOADED_NS = time.time_ns()
+
+
 @contextlib.contextmanager
 def using(source: Clock) -> Iterator[None]:
     """Take the time from another source, in the whole process, while the body of `with` runs.

@@ -14,11 +14,13 @@ import hashlib
 import logging
 import os
 import platform
+import secrets
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import tideflow
+from tideflow.platform import clock
 from tideflow.platform.settings import process_settings
 
 _LOGGER = logging.getLogger(__name__)
@@ -181,20 +183,25 @@ def _open_folder(path: str, level: int) -> ExecutableFolder | None:
 @functools.cache
 def machine_and_code() -> str:
     """Return what executables depend on besides their regions: the processor and this package."""
-    return code_key(Path(tideflow.__file__).parent)
+    return code_key(Path(tideflow.__file__).parent, clock.LOADED_NS)
 
 
-def code_key(package: Path) -> str:
+def code_key(package: Path, loaded_ns: int) -> str:
     """Return a key of the processor and a package's code.
 
     All modules count: what a region computes is decided in many of them.
+    loaded_ns: when the process began to load the package.  Of one that was changed since, nobody
+      knows which code it runs: its key is that of no other process.
     """
-    parts = platform.machine(), _processor_flags(), _record(package) or sorted(_walk(package, ""))
+    code, changed_ns = _record(package) or _modules(package)
+    of_its_own = secrets.token_hex() if changed_ns > loaded_ns else ""
+    parts = platform.machine(), _processor_flags(), code, of_its_own
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _record(package: Path) -> bytes | None:
-    """Return the record of a package that was installed from a wheel, with hashes of its files.
+def _record(package: Path) -> tuple[object, int] | None:
+    """Return the record of a package that was installed from a wheel, with hashes of its files,
+    and when it was written.
 
     To look at each of some hundred files takes long beside steps that run: each call of the system
     lets the interpreter go.
@@ -202,10 +209,18 @@ def _record(package: Path) -> bytes | None:
     found = list(package.parent.glob(f"{package.name}-*.dist-info/RECORD"))
     try:
         record = found[0].read_bytes() if len(found) == 1 else b""
+        # That of an editable installation names none of the modules.
+        if f"\n{package.name}/__init__.py,sha256=".encode() in b"\n" + record:
+            return record, found[0].stat().st_mtime_ns
     except OSError:
-        return None
-    # That of an editable installation names none of the modules.
-    return record if f"\n{package.name}/__init__.py,sha256=".encode() in b"\n" + record else None
+        pass
+    return None
+
+
+def _modules(package: Path) -> tuple[object, int]:
+    """Return path, size and time of each module, and the last of these times."""
+    found = sorted(_walk(package, ""))
+    return found, max((changed_ns for _, _, changed_ns in found), default=0)
 
 
 def _walk(folder: Path, within: str) -> Iterator[tuple[str, int, int]]:
