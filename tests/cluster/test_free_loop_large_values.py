@@ -75,6 +75,19 @@ def test_a_batch_of_many_smaller_ones(session: tf.Session) -> None:
     assert session.run(found).tolist() == [_ROWS // 4]
 
 
+# ---- graphs
+
+
+def test_a_large_constant_in_the_records_of_a_step(session: tf.Session) -> None:
+    large = tf.constant(np.arange(8 << 20, dtype=np.int32))
+    index = tf.placeholder(tf.int32, [])
+    found = tf.gather(large, index)
+    records = tf.RunMetadata()
+    options = tf.RunOptions(output_partition_graphs=True)
+    assert session.run(found, {index: 5}, options=options, run_metadata=records) == 5
+    assert records.partition_graphs[0].ByteSize() > 32 << 20
+
+
 # ---- queues
 
 

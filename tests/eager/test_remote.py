@@ -80,6 +80,25 @@ def test_a_large_constant_comes_whole_and_leaves_the_loops_to_others(workers: Wo
         assert ends.numpy().tolist() == [0, (16 << 20) - 1]
 
 
+def test_a_large_constant_of_a_function_leaves_the_loops_to_others(workers: Workers) -> None:
+    large = np.arange(8 << 20, dtype=np.int32)
+
+    @tf.function
+    def last(index: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tf.constant(large), index)
+
+    @tf.function
+    def on_both(index: tf.Tensor) -> tf.Tensor:
+        with tf.device(W1):
+            found = tf.gather(tf.constant(large), index)
+        with tf.device(W0):
+            return found + 1
+
+    with tf.device(W0):
+        assert last(tf.constant(5)).numpy() == 5
+        assert on_both(tf.constant(5)).numpy() == 6
+
+
 def test_a_failed_operation_fails_what_needs_it_and_nothing_else(workers: Workers) -> None:
     with tf.device(W0):
         good = tf.constant([1.0]) + 1.0

@@ -7,12 +7,19 @@ Source: master_service.proto, worker_service.proto and eager_service.proto of Te
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 from tideflow.transport import Service, rpc, rpc_stream
 from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
 from tideflow.wire.parted import MaybeParted, take_apart
 from tideflow.wire.tensor_reply import TensorReply
+
+
+def tells_graphs(answer: Any) -> bool:
+    """Whether the records of a step hold graphs, which may have large constants."""
+    response: pb.RunStepResponse | pb.RunCallableResponse = take_apart(answer)[0]
+    return bool(response.metadata.partition_graphs)
 
 
 class MasterService(Service, name="tensorflow.MasterService"):
@@ -29,7 +36,7 @@ class MasterService(Service, name="tensorflow.MasterService"):
         self, request: pb.PartialRunSetupRequest
     ) -> pb.PartialRunSetupResponse: ...
 
-    @rpc
+    @rpc(answers_graphs=tells_graphs)
     async def RunStep(
         self, request: MaybeParted[pb.RunStepRequest]
     ) -> MaybeParted[pb.RunStepResponse]: ...
@@ -46,7 +53,7 @@ class MasterService(Service, name="tensorflow.MasterService"):
     @rpc
     async def MakeCallable(self, request: pb.MakeCallableRequest) -> pb.MakeCallableResponse: ...
 
-    @rpc
+    @rpc(answers_graphs=tells_graphs)
     async def RunCallable(
         self, request: MaybeParted[pb.RunCallableRequest]
     ) -> MaybeParted[pb.RunCallableResponse]: ...
@@ -81,7 +88,7 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
         self, request: pb.DeregisterGraphRequest
     ) -> pb.DeregisterGraphResponse: ...
 
-    @rpc
+    @rpc(answers_graphs=lambda answer: bool(take_apart(answer)[0].partition_graph))
     async def RunGraph(
         self, request: MaybeParted[pb.RunGraphRequest]
     ) -> MaybeParted[pb.RunGraphResponse]: ...

@@ -42,7 +42,8 @@ class Journal:
     def __init__(self, work_dir: str) -> None:
         self._path = Path(work_dir) / _JOURNAL / "journal_0"
         self._datasets = Path(work_dir) / _DATASETS
-        self._waiting: list[tuple[str, bytes]] = []
+        # Graphs by the names of their files, which are written there; updates without a name.
+        self._waiting: list[tuple[str, bytes | pb.DatasetDef]] = []
         self._turn = asyncio.Lock()
         self._error: errors.OpError | None = None
 
@@ -86,7 +87,7 @@ class Journal:
 
     def keep(self, dataset_id: str, definition: pb.DatasetDef) -> None:
         """Take the graph of a dataset, for the next `flush`."""
-        self._waiting.append((_file_name(dataset_id), definition.SerializeToString()))
+        self._waiting.append((_file_name(dataset_id), definition))
 
     def record(self, update: pb.Update) -> None:
         """Take an update, for the next `flush`."""
@@ -113,13 +114,13 @@ class Journal:
                 self._error = error
                 raise
 
-    def _write(self, waiting: list[tuple[str, bytes]]) -> None:
-        for name, data in waiting:
-            if name:
+    def _write(self, waiting: list[tuple[str, bytes | pb.DatasetDef]]) -> None:
+        for name, given in waiting:
+            if isinstance(given, pb.DatasetDef):
                 with AtomicFile(str(self._datasets / name)) as kept:
-                    kept.write(data)
+                    kept.write(given.SerializeToString())
         with file_errors("write", str(self._path)), open(self._path, "ab") as file:
-            file.writelines(data for name, data in waiting if not name)
+            file.writelines(given for _, given in waiting if isinstance(given, bytes))
             file.flush()
             os.fsync(file.fileno())
 

@@ -87,7 +87,9 @@ class DistributedSnapshot:
             return cls(path, metadata or pb.DistributedSnapshotMetadata(), state, [])
         if metadata is None:
             raise errors.DataLossError(f"there is no snapshot at {path} to go on with")
-        definition = pb.DatasetDef.FromString(await in_file_thread(files.definition.read_bytes))
+        definition = await in_file_thread(
+            lambda: pb.DatasetDef.FromString(files.definition.read_bytes())
+        )
         state = SnapshotState(split_sources(await dataset_of(definition)))
         await in_file_thread(lambda: _restore(files, state))
         if state.streams and all(stream.is_done for stream in state.streams):

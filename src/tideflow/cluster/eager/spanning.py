@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tideflow.blocking import spawn
+from tideflow.blocking import GRAPHS, run_blocking, spawn
 from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import StepRecord, StepTable, WorkerSession
@@ -293,13 +293,18 @@ class SpanningFunction:
                 await asyncio.gather(*(self._register_part(part) for part in self._parts))
                 self._is_registered = True
 
+    def _registration(self, part: FunctionPart) -> pb.EnqueueRequest:
+        """Return what gives a task its part, which may have large constants."""
+        request = pb.EnqueueRequest(context_id=self._home.context_id)
+        registered = request.queue.add().register_function
+        registered.function_def.CopyFrom(part.function_pb)
+        registered.is_component_function = True
+        registered.library.function.extend(one.to_proto() for one in part.library)
+        return request
+
     async def _register_part(self, part: FunctionPart) -> None:
-        item = pb.EagerQueueItem()
-        item.register_function.function_def.CopyFrom(part.function_pb)
-        item.register_function.is_component_function = True
-        for definition in part.library:
-            item.register_function.library.function.append(definition.to_proto())
-        await _enqueue(self._home, part.task, item)
+        request = await run_blocking(GRAPHS, lambda _: self._registration(part))
+        await self._home.eager_service(part.task).Enqueue(request)
         self._home.note_given(part.task, [definition.name for definition in part.library])
 
     def drop(self) -> None:

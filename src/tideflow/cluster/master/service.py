@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.decoding import decoded, encoded, encoding_takes_long, takes_long
@@ -40,6 +41,8 @@ from tideflow.wire import messages as pb
 from tideflow.wire.device_name import worker_name
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.tensor_codec import Value, decode_for_others
+
+M = TypeVar("M", pb.RunStepResponse, pb.RunCallableResponse)
 
 _LOGGER = logging.getLogger(__name__)
 _RECENT_REQUESTS = 10_000
@@ -275,7 +278,7 @@ class Master(MasterService):
             contents,
         )
         values, metadata = await found.callables.run(made, feeds)
-        response = pb.RunCallableResponse(metadata=metadata)
+        response = await _with_metadata(pb.RunCallableResponse, metadata)
         return await encoded(response, [("", value) for value in values])
 
     def caller_lost(self, task: asyncio.Task[Any]) -> bool:
@@ -447,10 +450,17 @@ async def _run_step(
     return await _step_response(signature, values, metadata)
 
 
+async def _with_metadata(kind: type[M], metadata: pb.RunMetadata) -> M:
+    """Return a response with the records of a step, whose graphs may have large constants."""
+    if not metadata.partition_graphs:
+        return kind(metadata=metadata)
+    return await run_blocking(GRAPHS, lambda _: kind(metadata=metadata))
+
+
 async def _step_response(
     signature: Signature, values: Sequence[Value], metadata: pb.RunMetadata
 ) -> MaybeParted[pb.RunStepResponse]:
-    response = pb.RunStepResponse(metadata=metadata)
+    response = await _with_metadata(pb.RunStepResponse, metadata)
     return await encoded(response, list(zip(signature.fetches, values)))
 
 

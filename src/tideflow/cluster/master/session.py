@@ -439,7 +439,7 @@ class MasterSession:
             await clean_up(parts, run.step_id)
         if not run.options.records:
             return results, pb.RunMetadata()
-        return results, make_metadata(results, transfers)
+        return results, await run_blocking(GRAPHS, lambda _: make_metadata(results, transfers))
 
     async def _run_parts(self, parts: Sequence[StepPart], run: StepRun) -> dict[str, GraphResult]:
         try:

@@ -277,6 +277,9 @@ class Worker(WorkerService):
             values = await _execute(graph, record, run.sends, collector, run.args or ())
             if run.args is None:
                 values = await _collect(record, run.recv_keys)
+        if run.record_partition_graphs or run.record_costs:
+            # Graphs are written, which may have large constants.
+            return await run_blocking(GRAPHS, lambda _: _recorded(run, graph, values, collector))
         return _recorded(run, graph, values, collector)
 
     def run_at_once(
@@ -541,7 +544,9 @@ def _recorded(
 
 
 async def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGraphResponse]:
-    response = pb.RunGraphResponse(partition_graph=result.partition_graphs)
+    response = pb.RunGraphResponse()
+    if graphs := result.partition_graphs:
+        await run_blocking(GRAPHS, lambda _: response.partition_graph.extend(graphs))
     for key, value in zip(run.recv_keys, result.values):
         _require_sendable(value, key)
     if result.step_stats is not None:

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.eager import (
     ANSWERED,
     EagerContext,
@@ -26,7 +27,7 @@ from tideflow.eager.remote.task import RemoteTask
 from tideflow.eager.remote.tensor import Made, Owner, RemoteTensor
 from tideflow.eager.remote.transfers import Transfers
 from tideflow.eager.tensor import EagerTensor
-from tideflow.graph.functions import functions_needed
+from tideflow.graph.functions import FunctionDefinition, functions_needed
 from tideflow.graph.graph import Tensor
 from tideflow.graph.node import FunctionRef
 from tideflow.platform import waits
@@ -103,11 +104,9 @@ class FunctionCalls:
         if task.functions.issuperset(names):
             return
         request = pb.EnqueueRequest(context_id=self._home.context_id)
-        for definition in functions_needed(names, self._home.library):
-            if definition.name not in task.functions:
-                item = request.queue.add()
-                item.register_function.function_def.CopyFrom(definition.to_proto())
-        given = [item.register_function.function_def.signature.name for item in request.queue]
+        needed = functions_needed(names, self._home.library)
+        new = [one for one in needed if one.name not in task.functions]
+        await run_blocking(GRAPHS, lambda _: _register(request, new))
         gone = [name for name in task.functions if name not in self._home.library]
         if gone:
             await task.queue.drain()  # nothing there names them any more
@@ -116,7 +115,7 @@ class FunctionCalls:
             self._needs_client.pop(name, None)
         await task.service.Enqueue(request)
         task.functions.difference_update(gone)
-        task.functions.update(given)
+        task.functions.update(definition.name for definition in new)
 
     async def _forget_gone(self) -> None:
         """Forget functions that nobody can call any more, here and where parts of them are."""
@@ -231,6 +230,13 @@ class FunctionCalls:
         for task in self._tasks.values():
             task.queue.flush_soon()
         return await ready.run(self._steps, op_id, args)
+
+
+def _register(request: pb.EnqueueRequest, definitions: Iterable[FunctionDefinition]) -> None:
+    """Have a task enter functions, which may have large constants."""
+    for definition in definitions:
+        item = request.queue.add()
+        item.register_function.function_def.CopyFrom(definition.to_proto())
 
 
 def _argument(tensor: Any) -> Any:
