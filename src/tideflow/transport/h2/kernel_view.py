@@ -54,7 +54,7 @@ def _blind() -> Evidence:
 def _look_at_tcp(connection: Any, path: TcpPath) -> Evidence:
     try:
         data = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-    except OSError:
+    except (OSError, ValueError):
         return Evidence.NONE  # it is closed already, or no TCP
     facts = read_tcp_info(data)
     return Evidence.NONE if facts is None else path.note(facts)
