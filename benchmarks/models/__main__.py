@@ -85,6 +85,8 @@ class Measurement:
         self._done = 0
         runs = 3 * options.rounds + (len(FOR_LOSSES) if options.losses else 0)
         self._all = len(rows) * runs
+        if options.jax:
+            self._all += options.rounds * sum(row.has_bare for row in rows)
 
     def run(self) -> None:
         """Measure until all is there or the time is over; errors are told."""
