@@ -6,7 +6,16 @@ to, and returns the same whatever it runs on.  Neither library is imported here.
 
 from __future__ import annotations
 
-from eager_programs import collectives, data, errors, functions, losses, operations, state
+from eager_programs import (
+    collectives,
+    data,
+    errors,
+    families,
+    functions,
+    losses,
+    operations,
+    state,
+)
 from eager_programs.registry import PROGRAMS, Cluster, Program
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "collectives",
     "data",
     "errors",
+    "families",
     "functions",
     "losses",
     "operations",

@@ -13,12 +13,14 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import new_body
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims
-from tideflow.graph.type_spec import Composite, TypeSpec
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec, type_spec_of
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.control_flow.functional import tracing
 from tideflow.ops.control_flow.while_v1 import while_loop
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import nest
+from tideflow.ops.framework.slices_spec import IndexedSlicesSpec
 from tideflow.ops.tensor_arrays import TensorArray
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
@@ -81,27 +83,29 @@ class _Rows:
             found.append(tensor)
         given = iter(found)
         batches = [
-            spec.batched(self.static_count) if _is_users(spec) else None
+            spec.batched(self.static_count) if _has_parts(spec) else None
             for spec in nest.flatten(structure)
         ]
         leaves = [_value_of(spec, given) for spec in batches]
         return nest.pack_sequence_as(structure, leaves)
 
 
-def _is_users(spec: object) -> bool:
-    """Whether what is said of a result is said of values of a user's class."""
-    return isinstance(spec, TypeSpec) and issubclass(spec.value_type, Composite)
+def _has_parts(spec: object) -> bool:
+    """Whether a spec is of values of several tensors: sparse, ragged, or of a user's class."""
+    return isinstance(spec, TypeSpec) and not isinstance(spec, (TensorSpec, IndexedSlicesSpec))
 
 
 def _row_spec(leaf: object) -> Any:
-    """Return the spec of a row of a value of a user's class; None for a tensor."""
-    return leaf._type_spec.unbatched() if isinstance(leaf, Composite) else None
+    """Return the spec of a row of a value of several tensors; None for a tensor."""
+    spec: Any = type_spec_of(leaf)
+    return spec.unbatched() if _has_parts(spec) else None
 
 
 def _rows_of(leaf: object) -> list[Tensor]:
     """Return tensors each row of which stands for a row."""
-    if isinstance(leaf, Composite):
-        rows: list[Tensor] = leaf._type_spec.to_rows(leaf)
+    spec: Any = type_spec_of(leaf)
+    if _has_parts(spec):
+        rows: list[Tensor] = spec.to_rows(leaf)
         return rows
     return [convert_to_tensor(leaf, name="elem")]
 
@@ -148,7 +152,7 @@ def map_fn(
         results = [
             TensorArray(_type_of(part), rows.count, dynamic_size=False, infer_shape=infer_shape)
             for kind in kinds
-            for part in (kind.flat if _is_users(kind) else [kind])
+            for part in (kind.flat if _has_parts(kind) else [kind])
         ]
 
         def body(index: Tensor, arrays: list[TensorArray]) -> Any:
@@ -157,7 +161,7 @@ def map_fn(
             values = [
                 value
                 for kind, leaf in zip(kinds, nest.flatten(found), strict=True)
-                for value in (kind.to_tensors(leaf) if _is_users(kind) else [leaf])
+                for value in (kind.to_tensors(leaf) if _has_parts(kind) else [leaf])
             ]
             following = [a.write(index, v) for a, v in zip(arrays, values, strict=True)]
             return apply_op("AddV2", index, 1), following

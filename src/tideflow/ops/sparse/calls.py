@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem
@@ -245,6 +246,8 @@ def bincount(
       binary_output: count 1 for each number that is there.
     """
     with get_default_graph().name_scope(name or "count"):
+        if axis == -1 and _rank_of(values) == 1:
+            axis = None
         numbers, rows, count = _flat_numbers(values, axis)
         wide = apply_op("Cast", numbers, DstT=dtypes.int64)
         weight: Any = None
@@ -258,6 +261,14 @@ def bincount(
             wide, rows = (apply_op("GatherV2", x, kept, 0) for x in (wide, rows))
             weight = weight if weight is None else apply_op("GatherV2", weight, kept, 0)
         return _counted(wide, rows, count, weight, (minlength, maxlength), axis, binary_output)
+
+
+def _rank_of(values: Any) -> int | None:
+    """Return the rank of a sparse tensor, or of what becomes a dense one."""
+    shape: TensorShape = (
+        values if isinstance(values, SparseTensor) else convert_to_tensor(values)
+    ).shape
+    return shape.rank
 
 
 def _flat_numbers(values: object, axis: int | None) -> tuple[Any, Any, Any]:
