@@ -29,6 +29,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Lion", {}),
     ("Nadam", {}),
     ("Nadam", {"weight_decay": 0.1}),
+    ("SGD", {"momentum": 0.9, "use_ema": True, "ema_momentum": 0.8}),
+    ("Adam", {"use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 3}),
+    ("Adagrad", {"use_ema": True}),
     ("Ftrl", {"l1_regularization_strength": 0.01, "l2_regularization_strength": 0.02}),
 ]
 
@@ -39,7 +42,9 @@ def run(tf: Any, optimizer: Any) -> np.ndarray:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(v * v)
         optimizer.apply_gradients([(tape.gradient(loss, v), v)])
-    return np.asarray(v.numpy())
+    trained = v.numpy()
+    optimizer.finalize_variable_values([v])
+    return np.stack([trained, v.numpy()])
 
 
 @pytest.mark.parametrize(("kind", "options"), CASES)
@@ -47,3 +52,10 @@ def test_the_same_steps(kind: str, options: dict[str, Any]) -> None:
     found = run(ours, getattr(ours.optimizers, kind)(0.1, **options))
     expected = run(theirs, getattr(theirs.keras.optimizers, kind)(0.1, **options))
     np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("wrong", [{"ema_momentum": 2.0}, {"ema_overwrite_frequency": 1.5}])
+def test_averages_without_sense_are_refused(wrong: dict[str, Any]) -> None:
+    for tf in (ours, theirs):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            tf.optimizers.SGD(0.1, use_ema=True, **wrong)

@@ -343,3 +343,17 @@ def initializers(tf: Any) -> Any:
         tf.zeros_initializer().get_config(),
         tf.random_normal_initializer(seed=1).get_config(),
     ]
+
+
+@program
+def rows_assigned_in_batches(tf: Any) -> Any:
+    v = tf.Variable([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    rows = tf.IndexedSlices(tf.constant([[10.0], [20.0]]), tf.constant([[2], [0]]))
+    v.batch_scatter_update(rows)
+    w = tf.Variable([1.0, 2.0])
+    one = tf.IndexedSlices(tf.constant([7.0]), [1])
+    return [
+        v.numpy().tolist(),
+        w.batch_scatter_update(one).numpy().tolist(),
+        error(lambda: w.batch_scatter_update(3))[:1],
+    ]

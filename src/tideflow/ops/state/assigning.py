@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.state.api import ResourceVariable
+from tideflow.ops.state.batches import in_batches
 
 
 @export("assign")
@@ -214,23 +215,4 @@ def batch_scatter_update(
     name: str | None = None,
 ) -> Any:
     """Assign rows in each batch: ref[b..., indices[b..., i], ...] = updates[b..., i, ...]."""
-    given = convert_to_tensor(indices)
-    depth = given.shape.rank
-    if depth is None or not given.shape.is_fully_defined():
-        raise ValueError(f"batch_scatter_update needs indices of a full shape, not {given.shape}")
-    grids = _batch_positions(given)
-    full = apply_op("Pack", [*grids, given], axis=depth)
-    return scatter_nd_update(ref, full, updates, use_locking, name)
-
-
-def _batch_positions(indices: Tensor) -> list[Tensor]:
-    """Return for each batch dimension of indices a tensor of the positions along it."""
-    sizes = [int(size or 0) for size in indices.shape.as_list()]
-    found = []
-    for axis in range(len(sizes) - 1):
-        line = [1] * len(sizes)
-        line[axis] = sizes[axis]
-        counted = apply_op("Range", 0, sizes[axis], 1)
-        shaped = apply_op("Reshape", apply_op("Cast", counted, DstT=indices.dtype), line)
-        found.append(apply_op("BroadcastTo", shaped, sizes))
-    return found
+    return scatter_nd_update(ref, in_batches(indices), updates, use_locking, name)

@@ -9,6 +9,7 @@ from tideflow.graph.graph import Graph, Tensor
 from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import identity
 from tideflow.ops.state.base import Variable, kinds
+from tideflow.ops.state.batches import in_batches
 from tideflow.wire.dtypes import DType
 
 
@@ -188,6 +189,15 @@ class RefVariable(Variable):
     ) -> Any:
         """Assign IndexedSlices."""
         return self._scatter("Update", sparse_delta, use_locking, name)
+
+    def batch_scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """Assign the rows of IndexedSlices in each batch."""
+        if not hasattr(sparse_delta, "indices"):
+            raise TypeError(f"IndexedSlices are wanted, found {sparse_delta!r}")
+        at = in_batches(sparse_delta.indices)
+        return self.scatter_nd_update(at, sparse_delta.values, name)
 
     def scatter_nd_add(
         self, indices: TensorLike, updates: TensorLike, name: str | None = None

@@ -11,6 +11,7 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import identity
 from tideflow.ops.state.base import Variable, kinds
+from tideflow.ops.state.batches import in_batches
 from tideflow.wire.dtypes import DType
 
 
@@ -223,6 +224,15 @@ class ResourceVariable(Variable):
     ) -> Any:
         """Assign IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Update", sparse_delta, name)
+
+    def batch_scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
+        """Assign the rows of IndexedSlices in each batch.  Returns the variable afterwards."""
+        if not hasattr(sparse_delta, "indices"):
+            raise TypeError(f"IndexedSlices are wanted, found {sparse_delta!r}")
+        at = in_batches(sparse_delta.indices)
+        return self.scatter_nd_update(at, sparse_delta.values, name)
 
     def _scatter_nd(
         self, suffix: str, indices: TensorLike, updates: TensorLike, name: str | None

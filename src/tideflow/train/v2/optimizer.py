@@ -24,6 +24,10 @@ from tideflow.wire import dtypes
 Optimizer.tapes = GradientTape
 
 
+# The name of the state that holds a variable's moving average.
+_AVERAGE = "average"
+
+
 @export_v2("optimizers.Optimizer")
 class OptimizerV2(Trackable):
     """A rule by which gradients change variables; the base of all optimizers of the TF2 shape.
@@ -36,10 +40,14 @@ class OptimizerV2(Trackable):
       clipvalue: the largest magnitude of an element of a gradient.
       global_clipnorm: the largest norm of all gradients together.
       loss_scale_factor: what `scale_loss` multiplies by, and gradients are divided by.
-      use_ema, ema_momentum, ema_overwrite_frequency, gradient_accumulation_steps: not supported.
-    Raises: ValueError for what is not supported, or for several bounds; TypeError for arguments
-      that no
-      optimizer takes (unknown).
+      use_ema: whether a moving average of each variable is kept, which `finalize_variable_values`
+        puts in its place.
+      ema_momentum: the share of the average that stays in a step, from 0 to 1.
+      ema_overwrite_frequency: after how many steps, each time, variables become their averages;
+        None for never.
+      gradient_accumulation_steps: not supported.
+    Raises: ValueError for what is not supported, for several bounds, and for a momentum or
+      frequency without sense; TypeError for arguments that no optimizer takes (unknown).
     Source: keras.optimizers.Optimizer for names and defaults.
     Example:
       >>> w = tf.Variable(3.0)
@@ -73,8 +81,12 @@ class OptimizerV2(Trackable):
             raise TypeError(f"{type(self).__name__} does not take {', '.join(sorted(unknown))}")
         if sum(bound is not None for bound in (clipnorm, clipvalue, global_clipnorm)) > 1:
             raise ValueError("give only one of clipnorm, clipvalue and global_clipnorm")
-        if use_ema or gradient_accumulation_steps:
-            raise ValueError("use_ema and gradient_accumulation_steps are not supported")
+        if gradient_accumulation_steps:
+            raise ValueError("gradient_accumulation_steps is not supported")
+        if use_ema:
+            _check_averages(ema_momentum, ema_overwrite_frequency)
+        self.use_ema, self.ema_momentum = use_ema, ema_momentum
+        self.ema_overwrite_frequency = ema_overwrite_frequency
         self.loss_scale_factor = loss_scale_factor
         self.name = name or type(self).__name__.lower()
         self.weight_decay = weight_decay
@@ -134,7 +146,7 @@ class OptimizerV2(Trackable):
                 if id(variable) not in self._index:
                     self._index[id(variable)] = len(self._trainables)
                     self._trainables.append(variable)
-                    for slot in self.slot_names:
+                    for slot in (*self._common_slots(), *self.slot_names):
                         made = self._make_slot(slot, variable)
                         self._slots.setdefault(slot, []).append(made)
         resume_restoring(self)
@@ -148,12 +160,14 @@ class OptimizerV2(Trackable):
         lists = [self._slots.get(name, []) for name in self._saved_slots()]
         if not self._slots_listed_apart:
             lists = [list(states) for states in zip(*lists)]
-        states = [state for each in lists for state in each]
+        averages = self._slots.get(_AVERAGE, [])
+        states = [*averages, *(state for each in lists for state in each)]
         return {
             "_variables": [self.iterations, *rate.values(), *states],
             "_trainable_variables": list(self._trainables),
             "_iterations": self.iterations,
             **rate,
+            **({"_model_variables_moving_average": averages} if self.use_ema else {}),
             **{self._plural(name): self._slots.get(name, []) for name in self._saved_slots()},
         }
 
@@ -165,10 +179,16 @@ class OptimizerV2(Trackable):
         """Return the attribute in which Keras's optimizer has the states of a name."""
         return f"_{slot[:-1]}ies" if slot.endswith("y") else f"_{slot}s"
 
+    def _common_slots(self) -> tuple[str, ...]:
+        """Return what is kept of each variable, whatever the rule."""
+        return (_AVERAGE,) if self.use_ema else ()
+
     def _make_slot(self, slot: str, variable: Any) -> Any:
         name = f"{self.name}/{variable.name.split(':')[0]}_{slot}"
+        # Rules say the first values of their own states.
+        first = OptimizerV2.initial_slot if slot == _AVERAGE else type(self).initial_slot
         with get_default_graph().device(variable.device):
-            return Variable(lambda: self.initial_slot(slot, variable), trainable=False, name=name)
+            return Variable(lambda: first(self, slot, variable), trainable=False, name=name)
 
     def initial_slot(self, slot: str, variable: Any) -> Any:
         """Return a new variable's state; zeros unless the rule says otherwise."""
@@ -250,6 +270,8 @@ class OptimizerV2(Trackable):
                 if isinstance(grad, IndexedSlices) and not self.takes_slices:
                     grad = convert_to_tensor(grad)
                 self.update_step(grad, copy, whole, as_type_of(rate, copy), step)
+                if self.use_ema:
+                    self._average(copy, whole, step)
                 if copy.constraint is not None:
                     copy.assign(copy.constraint(copy.value()))
 
@@ -260,6 +282,52 @@ class OptimizerV2(Trackable):
 
     def prepare_step(self, step: TensorLike) -> None:
         """Change what all variables share, before they change.  step: how many were made before."""
+
+    def _average(self, variable: Any, whole: Any, step: TensorLike) -> None:
+        """Take a variable's new value into its average, which begins with the first one."""
+        average = self.slot(_AVERAGE, whole)
+        began = apply_op(
+            "Cast", apply_op("NotEqual", step, as_type_of(0, step)), DstT=variable.dtype
+        )
+        kept = apply_op("Mul", began, number_for(self.ema_momentum, variable))
+        added = apply_op("Sub", number_for(1.0, variable), kept)
+        mean = apply_op(
+            "AddV2",
+            apply_op("Mul", kept, average.value()),
+            apply_op("Mul", added, variable.value()),
+        )
+        average.assign(mean)
+        if self.ema_overwrite_frequency:
+            number = apply_op("AddV2", step, as_type_of(1, step))
+            left = apply_op("FloorMod", number, as_type_of(self.ema_overwrite_frequency, step))
+            is_due = apply_op("Equal", left, as_type_of(0, step))
+            variable.assign(apply_op("SelectV2", is_due, mean, variable.value()))
+
+    def finalize_variable_values(self, var_list: Sequence[Any]) -> None:
+        """Put the averages in the place of variables, with use_ema, as the end of training does.
+
+        Args:
+          var_list: the variables that are trained, as many as averages are kept.
+        Raises: ValueError for another number of variables.
+        Example:
+          >>> w = tf.Variable(4.0)
+          >>> optimizer = tf.optimizers.SGD(1.0, use_ema=True, ema_momentum=0.5)
+          >>> for _ in range(2):
+          ...     _ = optimizer.apply_gradients([(tf.constant(1.0), w)])
+          >>> optimizer.finalize_variable_values([w])
+          >>> float(w)
+          2.5
+        """
+        if not self.use_ema:
+            return
+        averages = self._slots.get(_AVERAGE, [])
+        if len(var_list) != len(averages):
+            raise ValueError(
+                f"The number of model variables ({len(var_list)}) does not match the number of "
+                f"model variables with moving average ({len(averages)})."
+            )
+        for variable, average in zip(var_list, averages):
+            variable.assign(average.value())
 
     def _decay(self, variable: Any, rate: TensorLike) -> None:
         if self.weight_decay:
@@ -291,6 +359,19 @@ class OptimizerV2(Trackable):
         raise TypeError(f"{type(self).__name__} has no rule; override update_step")
 
 
+def _check_averages(momentum: float, frequency: int | None) -> None:
+    """Check the arguments of moving averages.  Raises: ValueError."""
+    if not 0 <= momentum <= 1:
+        raise ValueError(
+            f"`ema_momentum` must be in the range [0, 1]. Received: ema_momentum={momentum}"
+        )
+    if frequency and (not isinstance(frequency, int) or frequency < 1):
+        raise ValueError(
+            "`ema_overwrite_frequency` must be an integer >= 1 or None. Received: "
+            f"ema_overwrite_frequency={frequency}"
+        )
+
+
 def _call_here(variable: Any, change: Callable[..., Any], args: Sequence[Any]) -> None:
     change(variable, *args)
 
@@ -304,6 +385,7 @@ def number_of(step: TensorLike, like: Any, ahead: int = 1) -> Any:
 
 
 def as_type_of(value: Any, variable: Any) -> Any:
+    """Return a value in the element type of a variable or tensor."""
     tensor = convert_to_tensor(value)
     wanted = variable.dtype.base_dtype
     return tensor if tensor.dtype == wanted else apply_op("Cast", tensor, DstT=wanted)
