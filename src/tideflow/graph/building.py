@@ -330,7 +330,7 @@ def _check_bounds(op_name: str, attr: AttrDef, value: Any) -> None:
         for item in value if attr.kind.startswith("list") else [value]:
             if item not in attr.allowed:
                 allowed = ", ".join(_allowed_name(a) for a in attr.allowed)
-                kind = TypeError if isinstance(item, DType) else ValueError
+                kind = _DisallowedType if isinstance(item, DType) else ValueError
                 raise kind(
                     f"attr {attr.name!r} of {op_name} is {_allowed_name(item)}; allowed: {allowed}"
                 )

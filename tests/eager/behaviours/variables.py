@@ -357,3 +357,11 @@ def rows_assigned_in_batches(tf: Any) -> Any:
         w.batch_scatter_update(one).numpy().tolist(),
         error(lambda: w.batch_scatter_update(3))[:1],
     ]
+
+
+@program
+def counters_of_other_types(tf: Any) -> Any:
+    def counted() -> Any:
+        return tf.Variable(1.5).count_up_to(3)
+
+    return [error(counted)[:1], error(lambda: tf.bitwise.invert(1.5))[:1]]
