@@ -129,7 +129,7 @@ class TensorFlowTestCase(unittest.TestCase):
                 return opened.run(tensors)
         return session.run(tensors)
 
-    def _array(self, value: object) -> Any:
+    def _GetNdArray(self, value: object) -> Any:
         if isinstance(value, Tensor) or hasattr(value, "_as_graph_element"):
             value = self.evaluate(value)
         return np.asarray(value)
@@ -138,7 +138,7 @@ class TensorFlowTestCase(unittest.TestCase):
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """Fail unless two arrays have one shape and equal elements (NaN equals NaN)."""
-        one, other = self._array(a), self._array(b)
+        one, other = self._GetNdArray(a), self._GetNdArray(b)
         if not np.size(b) and not np.size(a) and one.shape == other.shape:
             return
         self.assertEqual(one.shape, other.shape, msg or f"shapes {one.shape} and {other.shape}")
@@ -171,12 +171,12 @@ class TensorFlowTestCase(unittest.TestCase):
             for place, (one, other) in enumerate(zip(a, b)):
                 self.assertAllClose(one, other, rtol, atol, f"{msg or ''} [{place}]")
         else:
-            self._assert_arrays_close(self._array(a), self._array(b), rtol, atol, msg)
+            self._assert_arrays_close(self._GetNdArray(a), self._GetNdArray(b), rtol, atol, msg)
 
     def _is_array(self, *values: Any) -> bool:
         """Whether all values are arrays, and no sequences of arrays of several shapes."""
         try:
-            return all(self._array(value).dtype.kind != "O" for value in values)
+            return all(self._GetNdArray(value).dtype.kind != "O" for value in values)
         except (ValueError, TypeError):
             return False
 
@@ -213,7 +213,7 @@ class TensorFlowTestCase(unittest.TestCase):
         msg: str | None = None,
     ) -> None:
         """Fail unless two arrays are as close as their element types let expect."""
-        kinds = {self._array(a).dtype.name, self._array(b).dtype.name}
+        kinds = {self._GetNdArray(a).dtype.name, self._GetNdArray(b).dtype.name}
         for kind, least in (
             ("float32", (float_rtol, float_atol)),
             ("complex64", (float_rtol, float_atol)),
@@ -225,7 +225,7 @@ class TensorFlowTestCase(unittest.TestCase):
         self.assertAllClose(a, b, rtol, atol, msg)
 
     def _all(self, a: TensorLike, holds: Callable[[Any], Any], what: str) -> None:
-        array = self._array(a)
+        array = self._GetNdArray(a)
         if not np.all(holds(array)):
             self.fail(f"not all elements are {what}:\n{array}")
 
@@ -297,7 +297,7 @@ class TensorFlowTestCase(unittest.TestCase):
     def assertDTypeEqual(self, target: TensorLike, expected_dtype: Any) -> None:
         """Fail unless an array or tensor has an element type."""
         wanted = getattr(expected_dtype, "as_numpy_dtype", expected_dtype)
-        self.assertEqual(self._array(target).dtype, np.dtype(wanted))
+        self.assertEqual(self._GetNdArray(target).dtype, np.dtype(wanted))
 
     def _fails(self, check: Callable[[], None], msg: str) -> None:
         try:
@@ -355,6 +355,13 @@ class TensorFlowTestCase(unittest.TestCase):
                 raise AssertionError(f"{given!r} does not fit the error {error!r}") from error
             return
         self.fail(f"{exception_type} was not raised")
+
+    def assertRaisesIncompatibleShapesError(
+        self, exception_type: Any = errors.InvalidArgumentError
+    ) -> Any:
+        """Fail unless an error is raised whose text says that shapes do not fit together."""
+        said = r"Incompatible shapes|Dimensions must be equal|required broadcastable shapes"
+        return self.assertRaisesWithPredicateMatch(exception_type, said)
 
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
         """Fail unless an OpError is raised whose text fits a pattern."""

@@ -80,12 +80,12 @@ class Module(AutoTrackable):
     @property
     def trainable_variables(self) -> tuple[Any, ...]:
         """The variables that are trained."""
-        return tuple(v for v in self.variables if v.trainable)
+        return tuple(self._flatten(predicate=_is_trainable, expand_composites=True))
 
     @property
     def non_trainable_variables(self) -> tuple[Any, ...]:
         """The variables that are not trained."""
-        return tuple(v for v in self.variables if not v.trainable)
+        return tuple(self._flatten(predicate=_is_fixed, expand_composites=True))
 
     @property
     def submodules(self) -> tuple[Module, ...]:
@@ -176,6 +176,14 @@ class _Walk:
             except Exception as error:
                 raise ValueError(f"Error processing property {name!r} of {value!r}") from error
             yield from (((*path, name, *way), leaf) for way, leaf in found)
+
+
+def _is_trainable(leaf: Any) -> bool:
+    return _is_variable(leaf) and bool(leaf.trainable)
+
+
+def _is_fixed(leaf: Any) -> bool:
+    return _is_variable(leaf) and not leaf.trainable
 
 
 def _is_variable(leaf: Any) -> bool:

@@ -37,6 +37,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import get_op_def
+from tideflow.graph.shapes import TensorShape
 from tideflow.ops.control_flow import call_op, finish
 from tideflow.ops.framework import IndexedSlices, Trackable, nest
 from tideflow.ops.gradients import (
@@ -477,13 +478,17 @@ class ConcreteFunction(Trackable):
 
     @property
     def output_shapes(self) -> Any:
-        """The shapes of the results, in their structure."""
-        return nest.map_structure(lambda leaf: leaf.shape, self.structured_outputs)
+        """The shapes of the results, in their structure; of None an unknown one."""
+        return nest.map_structure(
+            lambda leaf: TensorShape(None) if leaf is None else leaf.shape, self.structured_outputs
+        )
 
     @property
     def output_dtypes(self) -> Any:
-        """The element types of the results, in their structure."""
-        return nest.map_structure(lambda leaf: leaf.dtype, self.structured_outputs)
+        """The element types of the results, in their structure; None of None."""
+        return nest.map_structure(
+            lambda leaf: None if leaf is None else leaf.dtype, self.structured_outputs
+        )
 
     @property
     def function_def(self) -> Any:
