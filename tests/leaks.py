@@ -72,16 +72,21 @@ def _descriptors() -> Found:
                 if not (polls and ends == _UNNAMED_PAIR) and not _is_tensorflows(ends):
                     found[f"{name} {target}"] = f"socket {name}: {ends}"
             elif target.startswith(_PATHLESS):
-                if not target.startswith(_FOR_LIFE) and not (polls and _waits(target)):
+                if not target.startswith(_FOR_LIFE) and not _is_grpcios(target):
                     found[f"{name} {target}"] = f"descriptor {name}: {target}"
             elif target.startswith("/") and _is_of_a_test(target):
                 found[f"{name} {target}"] = f"file {target}"
     return found
 
 
-def _waits(target: str) -> bool:
-    """Whether a descriptor is one by which threads wait for events."""
-    return target.startswith("anon_inode:[event")
+def _is_grpcios(target: str) -> bool:
+    """Whether a descriptor may be one by which threads of grpcio wait for events.
+
+    It makes them, and lets go of them, whether or not there are channels of Python's; TensorFlow
+    holds a grpcio of its own.
+    """
+    is_loaded = "grpc._cython.cygrpc" in sys.modules or "tensorflow" in sys.modules
+    return is_loaded and target.startswith("anon_inode:[event")
 
 
 def _is_tensorflows(ends: str) -> bool:
