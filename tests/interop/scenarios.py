@@ -331,6 +331,9 @@ def differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:
     else:
         a, b = np.asarray(expected), np.asarray(found)
         same = a.dtype == b.dtype and a.shape == b.shape
+        if same and a.dtype == object and a.ndim:  # of arrays, perhaps, which do not just compare
+            yield from differences(a.tolist(), b.tolist(), where)
+            return
         if same and a.dtype.kind in "fc":
             same = np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
         elif same:
