@@ -23,8 +23,14 @@ PROGRAMS_OF_OURS = [name for name, one in PROGRAMS.items() if "tideflow" in one.
 # machines have, and how long is waited for others.
 OTHER_SWITCHES = {
     "TIDEFLOW_ACCELERATORS",
+    "TIDEFLOW_INSECURE",
+    "TIDEFLOW_INSECURE_PEERS",
     "TIDEFLOW_JIT_CACHE",
+    "TIDEFLOW_LOCAL_USERS",
     "TIDEFLOW_SILENCE_S",
+    "TIDEFLOW_TLS",
+    "TIDEFLOW_TOKEN",
+    "TIDEFLOW_TOKEN_FILE",
     "TIDEFLOW_WAIT_S",
 }
 

@@ -343,3 +343,23 @@ def test_convolutions_in_groups_call_onednn_though_it_is_left_out():
     with onednn_in_xla.left_out():
         assert [is_called(case) for case in cases((7, 6), (3, 3))] == [False] * 3
         assert [is_called(case) for case in cases(*GEOMETRIES["groups"])][:2] == [True] * 2
+
+
+@has_onednn
+@pytest.mark.processes
+def test_no_convolution_is_left_to_products_of_matrices():
+    """Threads of XLA's that make those wait for one another without end."""
+    program = """
+from ops.test_onednn_in_xla import GEOMETRIES, check
+for name, geometry in GEOMETRIES.items():
+    if "these" in name or "groups" in name or "dilated" in name:
+        check(geometry)
+"""
+    env = os.environ | {"ONEDNN_VERBOSE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120,
+        check=True,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if ",exec,cpu,convolution," in line]
+    assert lines
+    assert [line for line in lines if "gemm" in line.split(",")[6]] == []

@@ -71,7 +71,7 @@ def always(requests, tmp_path, set_settings):
 def test_what_does_not_compile_is_left_out(requests):
     sizes, _ = run_as_a_new_program()
     assert sizes == [4, 4]
-    assert len(requests) == 3  # one of them for what is left without the node
+    assert len(requests) == 2  # one of them for what is left without the node
 
 
 @pytest.mark.usefixtures("always")

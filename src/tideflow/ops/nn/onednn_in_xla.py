@@ -8,6 +8,12 @@ too, of other arrays.
 The call is not documented: its options are the message `OneDnnConvolutionConfig` of XLA's
 backend_config.proto, as JSON.  oneDNN ends the process where they make no sense, so the call is
 made only with releases of jaxlib that were tried (tests/ops/test_onednn_in_xla.py).
+
+Where oneDNN has no code of its own for a convolution it multiplies matrices, and each of XLA's
+threads that does so waits for parts of its work that it has given to these threads: with two of
+them the program stands still.  Its code for AVX2 and later takes all convolutions but dilated ones
+in groups, so that those are called with filters that zeros have spread, and older processors do
+without oneDNN.
 """
 
 from __future__ import annotations
@@ -20,8 +26,9 @@ import json
 import platform
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from tideflow.ops.framework import lax
@@ -66,7 +73,14 @@ def is_used() -> bool:
 def is_there() -> bool:
     """Whether jaxlib holds oneDNN, and takes the options that are written here."""
     is_built_with_it = sys.platform == "linux" and platform.machine() == "x86_64"
-    return is_built_with_it and version("jaxlib") in TRIED_JAXLIB
+    return is_built_with_it and version("jaxlib") in TRIED_JAXLIB and _has_avx2()
+
+
+def _has_avx2() -> bool:
+    try:
+        return " avx2 " in Path("/proc/cpuinfo").read_text(encoding="ascii")
+    except OSError:
+        return False
 
 
 _is_left_out = contextvars.ContextVar("onednn_is_left_out", default=False)
@@ -112,6 +126,8 @@ def convolve_by_onednn(x: Any, w: Any, how: TracedConvolution) -> Any:
     `pays` must have said so.
     """
     jax = importlib.import_module("jax")
+    if how.groups > 1 and how.dilations != (1, 1):
+        w, how = _spread(w, how)
     call = jax.ffi.ffi_call(
         TARGET,
         jax.ShapeDtypeStruct(how.shape, x.dtype),
@@ -120,6 +136,13 @@ def convolve_by_onednn(x: Any, w: Any, how: TracedConvolution) -> Any:
     )
     otherwise = functools.partial(convolve_by_xla, how=how)
     return lax().platform_dependent(x, w, cpu=call, default=otherwise)
+
+
+def _spread(w: Any, how: TracedConvolution) -> tuple[Any, TracedConvolution]:
+    """Return a filter with zeros between its taps, and the convolution with that."""
+    apart = {"H": how.dilations[0] - 1, "W": how.dilations[1] - 1}
+    zeros = [(0, 0, apart.get(name, 0)) for name in how.filter_order]
+    return lax().pad(w, w.dtype.type(0), zeros), replace(how, dilations=(1, 1))
 
 
 def _options(w: Any, how: TracedConvolution) -> str:
