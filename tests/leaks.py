@@ -12,6 +12,7 @@ import gc
 import os
 import re
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -168,7 +169,20 @@ class Watch:
         )
 
     def _left(self) -> Found:
-        return {key: what for key, what in look().items() if key not in self._before}
+        found = {key: what for key, what in look().items() if key not in self._before}
+        if not any(" pipe:" in key for key in found):
+            return found
+        talked = _pipes_to_running_processes()
+        return {key: what for key, what in found.items() if key.partition(" ")[0] not in talked}
+
+
+def _pipes_to_running_processes() -> set[str]:
+    """Return the descriptors by which fixtures of a whole run talk to processes of theirs."""
+    running = [
+        one for one in gc.get_objects() if type(one) is subprocess.Popen and one.poll() is None
+    ]
+    ends = [end for one in running for end in (one.stdin, one.stdout, one.stderr)]
+    return {str(end.fileno()) for end in ends if end is not None and not end.closed}
 
 
 def _empty_caches() -> None:
