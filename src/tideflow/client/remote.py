@@ -27,8 +27,10 @@ from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.fields import Buffer
+from tideflow.wire.graph_contents import GraphContents
 from tideflow.wire.ids import new_request_id
-from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
+from tideflow.wire.parted import MaybeParted, take_apart, with_graphs, with_tensors
 from tideflow.wire.status import error_from_body
 from tideflow.wire.tensor_codec import decode_for_owner
 
@@ -190,39 +192,46 @@ class RemoteBackend:
                 functions = [n for n in graph.functions if n not in self._sent_functions]
                 if self._handle and count == self._sent_nodes:
                     return
-                graph_pb = self._new_part(graph, functions)
+                contents: dict[bytes, Buffer] = {}
+                graph_pb = self._new_part(graph, functions, contents)
             if self._handle:
-                self._extend(graph_pb)
+                self._extend(graph_pb, contents)
             else:
-                self._create(graph_pb)
+                self._create(graph_pb, contents)
             self._sent_nodes = count
             self._sent_functions.update(functions)
 
-    def _new_part(self, graph: Graph, functions: list[str]) -> pb.GraphDef:
+    def _new_part(
+        self, graph: Graph, functions: list[str], contents: dict[bytes, Buffer]
+    ) -> pb.GraphDef:
         operations = graph.get_operations()[self._sent_nodes :]
-        return nodes_to_graph_def(operations, [graph.functions[name] for name in functions])
+        found = [graph.functions[name] for name in functions]
+        return nodes_to_graph_def(operations, found, contents=contents)
 
-    def _create(self, graph_pb: pb.GraphDef) -> None:
+    def _create(self, graph_pb: pb.GraphDef, contents: GraphContents) -> None:
         request = pb.CreateSessionRequest(
             graph_def=graph_pb, config=self._config, target=self._target
         )
-        response = self._call("CreateSession", request, pb.CreateSessionResponse, patiently=True)
+        # What stands for a message passes for one.
+        sent = cast("Message", with_graphs(request, contents))
+        response = self._call("CreateSession", sent, pb.CreateSessionResponse, patiently=True)
         self._handle, self._version = response.session_handle, response.graph_version
 
-    def _extend(self, graph_pb: pb.GraphDef) -> None:
+    def _extend(self, graph_pb: pb.GraphDef, contents: GraphContents) -> None:
         request = pb.ExtendSessionRequest(
             session_handle=self._handle,
             graph_def=graph_pb,
             current_graph_version=self._version,
         )
-        response = self._call("ExtendSession", request, pb.ExtendSessionResponse)
+        sent = cast("Message", with_graphs(request, contents))
+        response = self._call("ExtendSession", sent, pb.ExtendSessionResponse)
         self._version = response.new_graph_version
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """Return the devices of the session; one without a graph is made if there is none yet."""
         with self._graph_lock:
             if not self._handle:
-                self._create(pb.GraphDef())
+                self._create(pb.GraphDef(), {})
         request = pb.ListDevicesRequest(session_handle=self._handle)
         response = self._call("ListDevices", request, pb.ListDevicesResponse)
         return [*response.local_device, *response.remote_device]

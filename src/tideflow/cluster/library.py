@@ -8,6 +8,7 @@ from tideflow.graph.functions import names_in, op_def_of_function
 from tideflow.graph.op_def import OpDef
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.graph_contents import GraphContents
 
 
 class FunctionLibrary:
@@ -17,15 +18,21 @@ class FunctionLibrary:
         self,
         functions: Mapping[str, pb.FunctionDef] | None = None,
         gradients: Mapping[str, str] | None = None,
+        contents: GraphContents | None = None,
     ) -> None:
         self._functions = dict(functions or {})
+        # To which constants of the functions refer.
+        self.contents = contents or {}
         # By the name of the function whose gradient another one is.
         self._gradients = dict(gradients or {})
         self._op_defs: dict[str, OpDef] = {}
 
-    def extended(self, library_pb: pb.FunctionDefLibrary) -> FunctionLibrary:
+    def extended(
+        self, library_pb: pb.FunctionDefLibrary, contents: GraphContents
+    ) -> FunctionLibrary:
         """Return this library with more functions.
 
+        contents: to which constants of the functions refer.
         Raises: InvalidArgumentError for one that is there already with another body.
         """
         if not library_pb.function:
@@ -39,7 +46,9 @@ class FunctionLibrary:
                     f"the graph has a function {name!r} already, with another body"
                 )
         gradients = {g.function_name: g.gradient_func for g in library_pb.gradient}
-        return FunctionLibrary(found, {**self._gradients, **gradients})
+        return FunctionLibrary(
+            found, {**self._gradients, **gradients}, {**self.contents, **contents}
+        )
 
     def find_op(self, name: str) -> OpDef | None:
         """Return the definition under which a function is called as an op."""
@@ -52,7 +61,8 @@ class FunctionLibrary:
         return found
 
     def copy_needed(self, graph_pb: pb.GraphDef) -> None:
-        """Add to a graph the functions that its nodes name, and those that these name."""
+        """Add to a graph the functions that its nodes name, and those that these name; their
+        constants refer to the library's contents."""
         if not self._functions:
             return
         needed: dict[str, None] = {}

@@ -26,10 +26,14 @@ class MasterService(Service, name="tensorflow.MasterService"):
     """What a client asks of a master: sessions and their steps."""
 
     @rpc(sends_graphs=True)
-    async def CreateSession(self, request: pb.CreateSessionRequest) -> pb.CreateSessionResponse: ...
+    async def CreateSession(
+        self, request: MaybeParted[pb.CreateSessionRequest]
+    ) -> pb.CreateSessionResponse: ...
 
     @rpc(sends_graphs=True)
-    async def ExtendSession(self, request: pb.ExtendSessionRequest) -> pb.ExtendSessionResponse: ...
+    async def ExtendSession(
+        self, request: MaybeParted[pb.ExtendSessionRequest]
+    ) -> pb.ExtendSessionResponse: ...
 
     @rpc
     async def PartialRunSetup(
@@ -81,7 +85,9 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
     ) -> pb.DeleteWorkerSessionResponse: ...
 
     @rpc(sends_graphs=True)
-    async def RegisterGraph(self, request: pb.RegisterGraphRequest) -> pb.RegisterGraphResponse: ...
+    async def RegisterGraph(
+        self, request: MaybeParted[pb.RegisterGraphRequest]
+    ) -> pb.RegisterGraphResponse: ...
 
     @rpc
     async def DeregisterGraph(

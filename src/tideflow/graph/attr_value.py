@@ -7,7 +7,7 @@ a float.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from tideflow.graph.node import FunctionRef
@@ -15,16 +15,27 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
+from tideflow.wire.fields import Buffer
+from tideflow.wire.graph_contents import GraphContents, put_aside
 from tideflow.wire.shapes import decode_shape, encode_shape
-from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
+from tideflow.wire.tensor_codec import decode_tensor, encode_tensor, put_tensor
 
 
-def encode_attr(kind: str, value: Any) -> pb.AttrValue:
+def encode_attr(
+    kind: str, value: Any, contents: MutableMapping[bytes, Buffer] | None = None
+) -> pb.AttrValue:
     """Return an attr value as it travels.
 
     Args:
       kind: "int", "list(type)" and so on, as the op's definition says.
+      contents: is given the large content of a tensor; None leaves it in the message.
     """
+    if kind == "tensor" and contents is not None:
+        tensor_pb = pb.TensorProto()
+        content = put_tensor(tensor_pb, value)
+        if content is not None:
+            tensor_pb.tensor_content = put_aside(content, contents)
+        return pb.AttrValue(tensor=tensor_pb)
     if kind.startswith("list("):
         list_pb = pb.AttrValue(list=pb.AttrValue.ListValue())
         field, encode = _ENCODERS[kind[5:-1]]
@@ -148,10 +159,11 @@ def _has_symbols(shape_pb: pb.TensorShapeProto) -> bool:
     return any(dim_pb.size < -1 for dim_pb in shape_pb.dim)
 
 
-def decode_attr(attr_pb: pb.AttrValue) -> Any:
+def decode_attr(attr_pb: pb.AttrValue, contents: GraphContents | None = None) -> Any:
     """Return an attr value as Python; None for an empty message.
 
     An empty list has no kind of its own: it is [].
+    contents: to which a tensor may refer; they are viewed.
     Raises: InvalidArgumentError for an unknown element type or a malformed tensor or shape.
     """
     kind = attr_pb.WhichOneof("value")
@@ -163,6 +175,9 @@ def decode_attr(attr_pb: pb.AttrValue) -> Any:
         # A function's parameter, replaced when the function is instantiated.
         return Placeholder(attr_pb.placeholder)
     try:
+        if kind == "tensor" and contents:
+            tensor_pb = attr_pb.tensor
+            return decode_tensor(tensor_pb, contents.get(tensor_pb.tensor_content))
         return _DECODERS[kind](getattr(attr_pb, kind))
     except TypeError as error:
         raise errors.InvalidArgumentError(f"malformed attr: {error}") from None

@@ -9,7 +9,6 @@ Source: tensorflow/core/framework/function.proto and function.cc.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -17,14 +16,13 @@ import numpy as np
 
 from tideflow.graph import roles
 from tideflow.graph.attr_value import decode_attr, encode_attr
+from tideflow.graph.function_writer import function_of_body
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_def import (
     MIN_CONSUMER,
     PRODUCER,
     OpDefLookup,
-    node_to_def,
     read_nodes,
-    split_input,
 )
 from tideflow.graph.node import (
     FunctionRef,
@@ -39,9 +37,8 @@ from tideflow.graph.shape_rules import handle_data_of
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
-
-_NOT_IN_ARG_NAMES = re.compile(r"[^a-z0-9_]")
-
+from tideflow.wire.fields import Buffer
+from tideflow.wire.graph_contents import GraphContents, whole
 
 # ---- calling
 
@@ -114,20 +111,41 @@ class FunctionDefinition:
 
     Args:
       lookup: finds the op of another function that the body calls by name.
+      contents: large contents to which constants of the body refer.
     """
 
-    __slots__ = ("__weakref__", "_lookup", "_proto", "body", "gradient", "name", "op_def")
+    __slots__ = (
+        "__weakref__", "_contents", "_lookup", "_proto", "body", "gradient", "name", "op_def",
+    )  # fmt: skip
 
-    def __init__(self, function_pb: pb.FunctionDef, lookup: OpDefLookup | None = None) -> None:
+    def __init__(
+        self,
+        function_pb: pb.FunctionDef,
+        lookup: OpDefLookup | None = None,
+        contents: GraphContents | None = None,
+    ) -> None:
         self._proto = function_pb
         self._lookup = lookup
+        self._contents = contents or {}
         self.name = function_pb.signature.name
         self.op_def = op_def_of_function(function_pb.signature)
         self.gradient = ""
         self.body: Any = None
 
-    def to_proto(self) -> pb.FunctionDef:
-        """Return the function as it travels."""
+    def to_proto(self, contents: MutableMapping[bytes, Buffer] | None = None) -> pb.FunctionDef:
+        """Return the function as it travels.
+
+        contents: is given the large contents of its constants; None leaves them in the message.
+        """
+        if contents is None:
+            made: pb.FunctionDef = whole(self._proto, self._contents)
+            return made
+        contents.update(self._contents)
+        return self._proto
+
+    @property
+    def outline(self) -> pb.FunctionDef:
+        """The function as it travels, but that its constants may lack large contents."""
         return self._proto
 
     def ref(self) -> FunctionRef:
@@ -145,7 +163,7 @@ class FunctionDefinition:
 
         Raises: InvalidArgumentError or NotFoundError for a malformed body or a missing attr.
         """
-        return _Body(self._proto, self.op_def, attrs, self._lookup).nodes()
+        return _Body(self._proto, self.op_def, attrs, self._lookup, self._contents).nodes()
 
 
 class _Body:
@@ -157,10 +175,12 @@ class _Body:
         op_def: OpDef,
         attrs: Mapping[str, Any],
         lookup: OpDefLookup | None,
+        contents: GraphContents,
     ) -> None:
         self.function_pb = function_pb
         self.op_def = op_def
         self.lookup = lookup
+        self.contents = contents
         self.attrs = {n: a.default for n, a in op_def.attrs.items() if not a.required}
         self.attrs.update(attrs)
         self.graph_pb = pb.GraphDef(
@@ -182,7 +202,8 @@ class _Body:
         for node_pb in bodies:
             node_pb.input[:] = [self._input(text) for text in node_pb.input]
         self._add_results()
-        return list(read_nodes(self.graph_pb, lookup=self.lookup).values())
+        made = read_nodes(self.graph_pb, lookup=self.lookup, contents=self.contents)
+        return list(made.values())
 
     def _types(self, args: Sequence[ArgDef]) -> list[tuple[ArgDef, list[dtypes.DType]]]:
         found = []
@@ -235,6 +256,7 @@ class _Body:
         attrs = {
             name: decode_attr(node_pb.attr[name]) if name in node_pb.attr else attr.default
             for name, attr in op_def.attrs.items()
+            if "tensor" not in attr.kind  # no tensor says how many outputs there are
         }
         ports: dict[str, int] = {}
         at = 0
@@ -301,14 +323,17 @@ def library_lookup(library: Mapping[str, FunctionDefinition]) -> Callable[[str],
 
 
 def add_to_library(
-    library: MutableMapping[str, FunctionDefinition], library_pb: pb.FunctionDefLibrary
+    library: MutableMapping[str, FunctionDefinition],
+    library_pb: pb.FunctionDefLibrary,
+    contents: GraphContents | None = None,
 ) -> None:
     """Enter the functions of a message.
 
+    contents: to which constants of the functions may refer.
     Raises: InvalidArgumentError for one that is there already with another body.
     """
     for function_pb in library_pb.function:
-        made = FunctionDefinition(function_pb, library_lookup(library))
+        made = FunctionDefinition(function_pb, library_lookup(library), contents)
         known = library.setdefault(made.name, made)
         if known is not made and known != made:
             raise errors.InvalidArgumentError(
@@ -341,7 +366,7 @@ def functions_needed(
         name = waiting.pop()
         if name in library and name not in found:
             found[name] = library[name]
-            waiting.extend(names_in(found[name].to_proto().node_def))
+            waiting.extend(names_in(found[name].outline.node_def))
     return list(found.values())
 
 
@@ -504,8 +529,16 @@ def define_function(
     Raises: ValueError when the library has another function of that name.
     """
     results = graph.outputs if outputs is None else outputs
-    function_pb = _Writer(graph, name or graph.name, results).write()
-    made = FunctionDefinition(function_pb, library_lookup(graph.functions))
+    contents: dict[bytes, Buffer] = {}
+    bodies = [op for op in graph.get_operations() if op.op_def.role is not roles.ARGUMENT]
+    function_pb = function_of_body(
+        name or graph.name,
+        bodies,
+        [(tensor.op, tensor.dtype.base_dtype) for tensor in graph.inputs],
+        [(tensor.op.name, tensor.edge, tensor.dtype.base_dtype) for tensor in results],
+        contents,
+    )
+    made = FunctionDefinition(function_pb, library_lookup(graph.functions), contents)
     library = graph.outer_graph.functions if library is None else library
     known: FunctionDefinition = library.setdefault(made.name, made)
     if known is not made and known != made:
@@ -513,65 +546,3 @@ def define_function(
     if known.name == graph.name:
         graph.definition = known
     return known
-
-
-class _Writer:
-    """Writes one FuncGraph as a FunctionDef."""
-
-    def __init__(self, graph: FuncGraph, name: str, outputs: Sequence[Tensor]) -> None:
-        self.graph = graph
-        self.name = name
-        self.outputs = outputs
-        self.names: set[str] = set()
-        self.args: dict[int, str] = {}
-
-    def write(self) -> pb.FunctionDef:
-        graph = self.graph
-        bodies = [op for op in graph.get_operations() if op.op_def.role is not roles.ARGUMENT]
-        self.names.update(op.name for op in bodies)
-        function_pb = pb.FunctionDef(
-            signature=pb.OpDef(
-                name=self.name, is_stateful=any(op.op_def.is_stateful for op in bodies)
-            )
-        )
-        for tensor in graph.inputs:
-            name = self.args[id(tensor)] = self._arg_name(tensor)
-            function_pb.signature.input_arg.add(name=name, type=tensor.dtype.base_dtype.number)
-        for op in bodies:
-            node_pb = node_to_def(op)
-            node_pb.input[:] = [self._input(text) for text in node_pb.input]
-            function_pb.node_def.append(node_pb)
-        for tensor in self.outputs:
-            name = self._arg_name(tensor)
-            function_pb.signature.output_arg.add(name=name, type=tensor.dtype.base_dtype.number)
-            function_pb.ret[name] = self._source(tensor)
-        return function_pb
-
-    def _arg_name(self, tensor: Tensor) -> str:
-        base = _NOT_IN_ARG_NAMES.sub("_", tensor.op.name.lower()).strip("_") or "arg"
-        base = base if base[0].isalpha() else f"arg_{base}"
-        name, count = base, 0
-        while name in self.names:
-            count += 1
-            name = f"{base}_{count}"
-        self.names.add(name)
-        return name
-
-    def _input(self, text: str) -> str:
-        name, port = split_input(text)
-        source = self.graph.operations_by_name[name]
-        if port < 0:
-            return text
-        return self._source(source.outputs[port])
-
-    def _source(self, tensor: Tensor) -> str:
-        op = tensor.op
-        if op.op_def.role is roles.ARGUMENT:
-            return self.args[id(tensor)]
-        at = 0
-        for arg, size in zip(op.op_def.outputs, arg_sizes(op.op_def.outputs, op.attrs)):
-            width = 1 if size is None else size
-            if tensor.value_index < at + width:
-                return f"{op.name}:{arg.name}:{tensor.value_index - at}"
-            at += width
-        raise ValueError(f"{tensor.name!r} is no output of its operation")

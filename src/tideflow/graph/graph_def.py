@@ -7,7 +7,7 @@ workers and function bodies.  For users, tideflow.graph.importer reads one into 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 from tideflow.graph import attr_value
@@ -16,6 +16,8 @@ from tideflow.graph.op_def import AttrDef, OpDef, get_op_def, is_registered
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, with_field
+from tideflow.wire.fields import Buffer
+from tideflow.wire.graph_contents import GraphContents
 
 # What TensorFlow 2.21 writes (tf.version.GRAPH_DEF_VERSION), and the oldest readers that its graphs
 # need: any at all, or for those with functions one that knows these.
@@ -32,8 +34,15 @@ OpDefLookup = Callable[[str], OpDef | None]
 # ---- writing
 
 
-def node_to_def(node: Node, strip_defaults: bool = False) -> pb.NodeDef:
-    """Return a node as it travels."""
+def node_to_def(
+    node: Node,
+    strip_defaults: bool = False,
+    contents: MutableMapping[bytes, Buffer] | None = None,
+) -> pb.NodeDef:
+    """Return a node as it travels.
+
+    contents: is given the large contents of tensors; None leaves them in the message.
+    """
     node_pb = pb.NodeDef(name=node.name, op=node.op, device=node.device)
     inputs = [s.name if port == 0 else f"{s.name}:{port}" for s, port in node.edges]
     inputs.extend(f"^{source.name}" for source in node.controls)
@@ -47,7 +56,7 @@ def node_to_def(node: Node, strip_defaults: bool = False) -> pb.NodeDef:
             if attr.kind == "tensor" and (dtype := node.attrs.get("dtype")) and dtype.is_quantized:
                 # A plain array does not tell the type of quantised numbers.
                 value = with_field(value, dtype)
-            node_pb.attr[name].CopyFrom(attr_value.encode_attr(attr.kind, value))
+            node_pb.attr[name].CopyFrom(attr_value.encode_attr(attr.kind, value, contents))
     return node_pb
 
 
@@ -58,15 +67,18 @@ def _is_default(attr: AttrDef, value: Any) -> bool:
 
 
 def nodes_to_graph_def(
-    nodes: Iterable[Node], functions: Iterable[Any] = (), strip_defaults: bool = False
+    nodes: Iterable[Node],
+    functions: Iterable[Any] = (),
+    strip_defaults: bool = False,
+    contents: MutableMapping[bytes, Buffer] | None = None,
 ) -> pb.GraphDef:
-    """Return nodes, and functions that have a `to_proto`, as a GraphDef."""
+    """Return nodes, and functions that have a `to_proto`, as a GraphDef; contents: as above."""
     graph_pb = pb.GraphDef(versions=pb.VersionDef(producer=PRODUCER, min_consumer=MIN_CONSUMER))
     if functions := list(functions):
         graph_pb.versions.min_consumer = MIN_CONSUMER_OF_FUNCTIONS
-    graph_pb.node.extend(node_to_def(node, strip_defaults) for node in nodes)
+    graph_pb.node.extend(node_to_def(node, strip_defaults, contents) for node in nodes)
     for function in functions:
-        graph_pb.library.function.append(function.to_proto())
+        graph_pb.library.function.append(function.to_proto(contents))
     return graph_pb
 
 
@@ -76,8 +88,9 @@ def nodes_to_graph_def(
 class NodeReader:
     """Reads NodeDefs: definition, attrs, names of inputs."""
 
-    def __init__(self, lookup: OpDefLookup | None) -> None:
+    def __init__(self, lookup: OpDefLookup | None, contents: GraphContents | None = None) -> None:
         self.lookup = lookup
+        self._contents = contents
 
     def op_def(self, node_pb: pb.NodeDef) -> OpDef:
         if is_registered(node_pb.op):
@@ -97,7 +110,7 @@ class NodeReader:
             if name not in op_def.attrs:
                 attr_pb = attr_value.without_symbols(attr_pb)
             try:
-                found[name] = attr_value.decode_attr(attr_pb)
+                found[name] = attr_value.decode_attr(attr_pb, self._contents)
             except errors.OpError as error:
                 raise error.with_message(
                     f"attr {name!r} of node {node_pb.name!r} ({node_pb.op}): {error.message}",
@@ -168,6 +181,7 @@ def read_nodes(
     *,
     existing: Mapping[str, Node] | None = None,
     lookup: OpDefLookup | None = None,
+    contents: GraphContents | None = None,
 ) -> dict[str, Node]:
     """Return the nodes of a GraphDef by name, each after those it needs, else in the order given.
 
@@ -176,12 +190,13 @@ def read_nodes(
     Args:
       existing: nodes of earlier versions of the graph that the new ones may refer to.
       lookup: finds the OpDef of an op that is not registered (a function of the library).
+      contents: to which the graph's tensors may refer; nodes view them.
     Raises: InvalidArgumentError for a bad or repeated name, an unknown input, a type that does
     not match, or a cycle; NotFoundError for an unknown op or a missing attr.
     """
     check_versions(graph_pb.versions)
     earlier = {} if existing is None else existing
-    kinds = _NodeKinds(NodeReader(lookup))
+    kinds = _NodeKinds(NodeReader(lookup, contents))
     made: dict[str, Node] = {}
     ahead: list[tuple[Node, _NodeKind, pb.NodeDef]] = []
     for node_pb in graph_pb.node:

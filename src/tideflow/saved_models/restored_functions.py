@@ -152,7 +152,7 @@ class RestoredLibrary:
         self, definition: FunctionDefinition, arguments: Arguments, bound: list[int]
     ) -> FunctionGraph:
         graph = _RestoredGraph(definition.name, get_default_graph())
-        needed = functions_needed(names_in(definition.to_proto().node_def), self._definitions)
+        needed = functions_needed(names_in(definition.outline.node_def), self._definitions)
         for each in needed:
             graph.functions[each.name] = each
         own = len(definition.op_def.inputs) - len(bound)
@@ -168,9 +168,9 @@ class RestoredLibrary:
         except errors.NotFoundError as error:
             raise error.with_message(f"{self._where}: {error.message}") from None
         graph.is_filled = True
-        graph.argument_names = _argument_names(definition.to_proto(), own)
+        graph.argument_names = _argument_names(definition.outline, own)
         ops = graph.operations_by_name
-        effects = definition.to_proto().control_ret
+        effects = definition.outline.control_ret
         graph.effects = [ops[effects[key]] for key in sorted(effects) if effects[key] in ops]
         return graph
 

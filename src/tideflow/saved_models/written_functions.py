@@ -57,7 +57,7 @@ class FunctionLibrary:
         known = graph.functions.get(graph.name)
         made = finish(graph, graph.functions) if known is None else known
         self._note(made, graph)
-        for each in functions_needed(names_in(made.to_proto().node_def), graph.functions):
+        for each in functions_needed(names_in(made.outline.node_def), graph.functions):
             self._note(each, each.body.graph if each.body is not None else None)
 
     def _note(self, made: FunctionDefinition, graph: FuncGraph | None) -> None:
@@ -98,7 +98,7 @@ class FunctionLibrary:
     def _name_in_file(self, function: str, tensor: Any) -> str:
         if tensor.op.op_def.role is not roles.ARGUMENT:
             return f"{tensor.op.name}:{tensor.value_index}"
-        signature_pb = self._definitions[function].to_proto().signature
+        signature_pb = self._definitions[function].outline.signature
         return f"{signature_pb.input_arg[tensor.op.attrs['index']].name}:0"
 
     # ---- messages

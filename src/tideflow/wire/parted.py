@@ -4,7 +4,8 @@ Protobuf copies what it is given, what it writes and what it parses, and lets no
 meanwhile; of a tensor of 64 MiB each copy costs more than its way through a socket.  A Parted
 message is a protobuf message in which the large tensors lack their `tensor_content`, and these
 contents: on the way out memory of the arrays, on the way in memory that was received into.  On the
-wire there is no difference.
+wire there is no difference.  Constants of graphs are treated alike, in another way
+(graph_contents.py).
 
 Which messages can be parted, and where their large contents are, says one table.
 Source: the protobuf wire format; named_tensor.proto and tensor.proto of TensorFlow 2.21
@@ -28,6 +29,12 @@ from tideflow.wire.fields import (
     the_one,
     varint,
 )
+from tideflow.wire.graph_contents import (
+    ContentCutter,
+    GraphContents,
+    filled_field,
+    references_in,
+)
 from tideflow.wire.tensor_codec import ALIGNMENT, LARGE_BYTES, Value, put_tensor
 from tideflow.wire.work import PROTOBUF_BYTES
 
@@ -42,13 +49,17 @@ class Parted(Generic[M]):
     Attributes:
       message: the message; large tensors in it have type and shape, but no content.
       contents: what these hold, by the position of their entries (see `entries_of`).
+      of_graphs: large contents to which graphs in the message refer; there may be more than these.
     """
 
-    __slots__ = ("contents", "message")
+    __slots__ = ("contents", "message", "of_graphs")
 
-    def __init__(self, message: M, contents: Mapping[int, memoryview]) -> None:
+    def __init__(
+        self, message: M, contents: Mapping[int, memoryview], of_graphs: GraphContents | None = None
+    ) -> None:
         self.message = message
         self.contents = contents
+        self.of_graphs = of_graphs or _NO_GRAPH_CONTENTS
 
     def SerializeToParts(self) -> list[Buffer]:
         """Return buffers whose bytes, in a row, are those of the message.
@@ -56,7 +67,8 @@ class Parted(Generic[M]):
         The contents themselves are among them: they must not change until they have been sent.
         """
         data = self.message.SerializeToString()
-        found = _Writer(data, self.contents).body(0, len(data), _PLACES[type(self.message)], True)
+        writer = _Writer(data, self.contents, self.of_graphs)
+        found = writer.body(0, len(data), _PLACES[type(self.message)], True)
         return [data] if found is None else [part for part in found if len(part)]
 
     def SerializeToString(self) -> bytes:
@@ -80,6 +92,17 @@ def take_apart(message: MaybeParted[M]) -> tuple[M, Mapping[int, memoryview]]:
 
 
 _NONE: Mapping[int, memoryview] = {}
+_NO_GRAPH_CONTENTS: GraphContents = {}
+
+
+def with_graphs(message: M, of_graphs: GraphContents) -> MaybeParted[M]:
+    """Return a message with the contents to which its graphs refer; itself if there are none."""
+    return Parted(message, _NONE, of_graphs) if of_graphs else message
+
+
+def graph_contents(message: MaybeParted[Any]) -> GraphContents:
+    """Return the large contents to which graphs in a message refer."""
+    return message.of_graphs if isinstance(message, Parted) else _NO_GRAPH_CONTENTS
 
 
 def with_tensors(message: M, named: Iterable[tuple[str, Value]]) -> MaybeParted[M]:
@@ -164,14 +187,15 @@ def parse(message_type: type[M], data: Buffer) -> MaybeParted[M]:
     if len(data) >= LARGE_BYTES:
         found = _cut(message_type, data)
         if found is not None:
-            rest, contents = found
-            return Parted(message_type.FromString(b"".join(rest)), contents)
+            rest, contents, of_graphs = found
+            return Parted(message_type.FromString(b"".join(rest)), contents, of_graphs)
     return message_type.FromString(data)  # type: ignore[arg-type]
 
 
 def work_to_read(message_type: type[M], data: Buffer) -> int:
-    """Return as how many bytes (see work.py) the work of `parse` counts, of a large message."""
-    found = _cut(message_type, data)
+    """Return as how many bytes (see work.py) the work of `parse` counts, of a large message; into
+    its graphs nobody looks, which may have many nodes."""
+    found = _cut(message_type, data, enters_graphs=False)
     return PROTOBUF_BYTES * (len(data) if found is None else sum(map(len, found[0])))
 
 
@@ -192,12 +216,18 @@ class _Entry(NamedTuple):
     is_tensor: bool
 
 
+class _Graphs(NamedTuple):
+    """What may hold graphs: the descriptor of a message."""
+
+    descriptor: Any
+
+
 class _Step(NamedTuple):
     """A field on the way to entries: its name, whether it is repeated, and what it leads to."""
 
     name: str
     is_repeated: bool
-    to: _Entry | _Place
+    to: _Entry | _Graphs | _Place
 
 
 # The fields of a message that lead to entries, by their tags.
@@ -206,10 +236,11 @@ _Place: TypeAlias = "dict[int, _Step]"
 
 def _place(message_type: Any, *paths: str) -> _Place:
     """Return where contents are, given the names of the fields on the way to each kind of entry
-    and, behind a colon, those from the entry to its content."""
+    and, behind a colon, those from the entry to its content; a way without a colon ends at what
+    holds graphs."""
     made: _Place = {}
     for path in paths:
-        way, _, rest = path.partition(":")
+        way, colon, rest = path.partition(":")
         place, descriptor = made, message_type.DESCRIPTOR
         *before, last = way.split(".")
         for name in before:
@@ -220,6 +251,9 @@ def _place(message_type: Any, *paths: str) -> _Place:
             place = known.to
         field = descriptor.fields_by_name[last]
         descriptor = field.message_type
+        if not colon:
+            place[tag_of(field.number)] = _Step(last, _repeats(field), _Graphs(descriptor))
+            continue
         within = []
         *between, content = rest.split(".")
         for name in between:
@@ -239,8 +273,15 @@ def _repeats(message_field: Any) -> bool:
     return not message_field.has_presence
 
 
-_ITEM = ("operation.op_inputs:tensor.tensor_content", "send_tensor.tensors:tensor_content")
+_ITEM = (
+    "operation.op_inputs:tensor.tensor_content",
+    "send_tensor.tensors:tensor_content",
+    "register_function",
+)
 _PATHS: dict[type[Message], tuple[str, ...]] = {
+    pb.CreateSessionRequest: ("graph_def",),
+    pb.ExtendSessionRequest: ("graph_def",),
+    pb.RegisterGraphRequest: ("graph_def",),
     pb.RunStepRequest: ("feed:tensor.tensor_content",),
     pb.RunStepResponse: ("tensor:tensor.tensor_content",),
     pb.RunCallableRequest: ("feed:tensor_content",),
@@ -257,6 +298,8 @@ _PLACES = {message_type: _place(message_type, *paths) for message_type, paths in
 
 def _entries(message: Any, place: _Place) -> Iterator[Message]:
     for _, step in sorted(place.items()):
+        if isinstance(step.to, _Graphs):
+            continue
         if step.is_repeated:
             found = getattr(message, step.name)
         else:
@@ -274,9 +317,13 @@ def _entries(message: Any, place: _Place) -> Iterator[Message]:
 class _Writer:
     """Puts contents into a message that protobuf has written without them."""
 
-    def __init__(self, data: bytes, contents: Mapping[int, memoryview]) -> None:
+    def __init__(
+        self, data: bytes, contents: Mapping[int, memoryview], of_graphs: GraphContents
+    ) -> None:
         self._data = data
         self._contents = contents
+        self._of_graphs = of_graphs
+        self._references = references_in(data) if of_graphs else []
         self._position = 0
 
     def body(
@@ -302,11 +349,16 @@ class _Writer:
             kept = field.end
         return [*parts, self._data[kept:end]] if parts else None
 
-    def _field(self, field: Field, to: _Entry | _Place, at: int | None) -> list[Buffer] | None:
+    def _field(
+        self, field: Field, to: _Entry | _Graphs | _Place, at: int | None
+    ) -> list[Buffer] | None:
         if isinstance(to, _Entry):
             self._position += 1
             content = self._contents.get(self._position - 1)
             return None if content is None else self._entry(field, to, content, at)
+        if isinstance(to, _Graphs):
+            places = [place for place in self._references if field.body <= place < field.end]
+            return filled_field(self._data, field, places, self._of_graphs) if places else None
         made = self.body(field.body, field.end, to)
         if made is None:
             return None
@@ -351,24 +403,32 @@ class _StrangeError(Exception):
 
 
 def _cut(
-    message_type: type[Message], data: Buffer
-) -> tuple[list[Buffer], dict[int, memoryview]] | None:
-    """Return a message without its large contents, in pieces, and these by position; None where
-    there are none, or too many fields to go through."""
+    message_type: type[Message], data: Buffer, enters_graphs: bool = True
+) -> tuple[list[Buffer], dict[int, memoryview], GraphContents] | None:
+    """Return a message without its large contents, in pieces, these by position, and those of its
+    graphs; None where there are none, or too many fields to go through."""
     view = memoryview(data)
-    reader = _Reader(view)
+    reader = _Reader(view, ContentCutter(view) if enters_graphs else None)
     try:
         rest = reader.body(0, len(view), _PLACES[message_type])
     except _StrangeError:
         return None
-    return None if rest is None else (rest, reader.contents)
+    if rest is None:
+        return None
+    cutter = reader.cutter
+    return rest, reader.contents, _NO_GRAPH_CONTENTS if cutter is None else cutter.contents
 
 
 class _Reader:
-    """Takes the large contents out of a message."""
+    """Takes the large contents out of a message.
 
-    def __init__(self, view: memoryview) -> None:
+    Args:
+      cutter: takes them out of its graphs; None leaves these as they are.
+    """
+
+    def __init__(self, view: memoryview, cutter: ContentCutter | None) -> None:
         self._view = view
+        self.cutter = cutter
         self._position = 0
         self.contents: dict[int, memoryview] = {}
 
@@ -397,7 +457,9 @@ class _Reader:
                 kept = field.end
         return [*rest, self._view[kept:end]] if rest else None
 
-    def _field(self, field: Field, to: _Entry | _Place) -> list[Buffer] | None:
+    def _field(self, field: Field, to: _Entry | _Graphs | _Place) -> list[Buffer] | None:
+        if isinstance(to, _Graphs):
+            return None if self.cutter is None else self.cutter.cut(field, to.descriptor)
         if isinstance(to, _Entry):
             position, self._position = self._position, self._position + 1
             found = None

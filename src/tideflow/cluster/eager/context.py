@@ -30,6 +30,7 @@ from tideflow.runtime.jit_mode import jit_mode
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.graph_contents import GraphContents
 from tideflow.wire.tensor_codec import Value, value_dtype
 
 # What clients are told of an error besides its text: ErrorSourceProto {error_source: 5}.
@@ -202,14 +203,17 @@ class EagerContext:
 
     # ---- functions
 
-    def register_function(self, register_pb: pb.RegisterFunctionOp) -> None:
-        """Enter a function, and those that a component brings along."""
+    def register_function(
+        self, register_pb: pb.RegisterFunctionOp, contents: GraphContents
+    ) -> None:
+        """Enter a function, and those that a component brings along; their constants may refer to
+        contents, which are kept."""
         for function_pb in register_pb.library.function:
-            self._enter(function_pb)
-        self._enter(register_pb.function_def)
+            self._enter(function_pb, contents)
+        self._enter(register_pb.function_def, contents)
 
-    def _enter(self, function_pb: pb.FunctionDef) -> None:
-        made = FunctionDefinition(function_pb, library_lookup(self.library))
+    def _enter(self, function_pb: pb.FunctionDef, contents: GraphContents) -> None:
+        made = FunctionDefinition(function_pb, library_lookup(self.library), contents)
         self.library.setdefault(made.name, made)
 
     def remove_function(self, name: str) -> None:

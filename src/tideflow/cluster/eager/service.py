@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.decoding import decoded, encoded
 from tideflow.cluster.eager.context import ANSWERED, EagerContext, is_on, shape_of
@@ -33,8 +34,9 @@ from tideflow.runtime.context import Step
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.graph_contents import GraphContents, kept
 from tideflow.wire.ids import signed64
-from tideflow.wire.parted import MaybeParted, of_items, take_apart
+from tideflow.wire.parted import MaybeParted, graph_contents, of_items, take_apart
 from tideflow.wire.tensor_codec import (
     Value,
     decode_tensor,
@@ -194,10 +196,11 @@ class EagerWorker(EagerService):
 
     async def Enqueue(self, request: MaybeParted[pb.EnqueueRequest]) -> pb.EnqueueResponse:
         message, contents = take_apart(request)
+        of_graphs = graph_contents(request)
         context = self._context(message.context_id)
         response = pb.EnqueueResponse()
         for item, apart in of_items(message.queue, contents):
-            response.queue_response.append(await self._do(context, item, apart))
+            response.queue_response.append(await self._do(context, item, apart, of_graphs))
         return response
 
     async def StreamingEnqueue(
@@ -205,11 +208,13 @@ class EagerWorker(EagerService):
     ) -> AsyncIterator[pb.EnqueueResponse]:
         async for request in requests:
             message, contents = take_apart(request)
+            of_graphs = graph_contents(request)
             context = self._context(message.context_id)
             response = pb.EnqueueResponse()
             try:
                 for item, apart in of_items(message.queue, contents):
-                    response.queue_response.append(await self._do(context, item, apart))
+                    done = await self._do(context, item, apart, of_graphs)
+                    response.queue_response.append(done)
             except errors.OpError:
                 if response.queue_response:
                     yield response
@@ -223,9 +228,14 @@ class EagerWorker(EagerService):
         return pb.WaitQueueDoneResponse()
 
     async def _do(
-        self, context: EagerContext, item: pb.EagerQueueItem, apart: Mapping[int, memoryview]
+        self,
+        context: EagerContext,
+        item: pb.EagerQueueItem,
+        apart: Mapping[int, memoryview],
+        of_graphs: GraphContents,
     ) -> pb.EagerQueueResponse:
-        """Do what an item says; `apart` are large contents of its tensors, by position."""
+        """Do what an item says; `apart` are large contents of its tensors, by position, and
+        `of_graphs` those to which its functions may refer."""
         kind = item.WhichOneof("item")
         if kind == "operation":
             return await self._call(context, item.operation, apart)
@@ -241,7 +251,11 @@ class EagerWorker(EagerService):
         elif kind == "handle_to_decref":
             context.drop(item.handle_to_decref)
         elif kind == "register_function":
-            context.register_function(item.register_function)
+            registered = item.register_function
+            if of_graphs:
+                functions = (registered.function_def, *registered.library.function)
+                of_graphs = await run_blocking(GRAPHS, lambda _: kept(functions, of_graphs))
+            context.register_function(registered, of_graphs)
         elif kind == "remove_function":
             context.remove_function(item.remove_function.function_name)
         elif kind == "cleanup_function":

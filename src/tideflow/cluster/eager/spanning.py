@@ -34,8 +34,10 @@ from tideflow.runtime.jit_mode import jit_mode
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.fields import Buffer
 from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.ids import new_step_id
+from tideflow.wire.parted import MaybeParted, with_graphs
 from tideflow.wire.tensor_codec import Value, encode_tensor
 
 _RUN = "/tensorflow.eager.EagerService/RunComponentFunction"
@@ -78,6 +80,7 @@ class FunctionPart:
     Attributes:
       args, results: positions among those of the whole function.
       name: of the component function.
+      function_pb: the function, to whose constants `contents` belong.
       library: the functions that it calls.
     """
 
@@ -86,6 +89,7 @@ class FunctionPart:
     args: list[int]
     results: list[int]
     function_pb: pb.FunctionDef = field(default_factory=pb.FunctionDef)
+    contents: dict[bytes, Buffer] = field(default_factory=dict)
     library: list[FunctionDefinition] = field(default_factory=list)
     _request: tuple[list[Any], bytes] = ([], b"")
 
@@ -210,7 +214,7 @@ class SpanningFunction:
         part = FunctionPart(
             task, name, _indices(nodes, roles.ARGUMENT), _indices(nodes, roles.RESULT)
         )
-        part.function_pb = function_of_nodes(name, nodes)
+        part.function_pb = function_of_nodes(name, nodes, part.contents)
         part.library = functions_needed(names_in(part.function_pb.node_def), self._home.library)
         return part
 
@@ -293,14 +297,15 @@ class SpanningFunction:
                 await asyncio.gather(*(self._register_part(part) for part in self._parts))
                 self._is_registered = True
 
-    def _registration(self, part: FunctionPart) -> pb.EnqueueRequest:
-        """Return what gives a task its part, which may have large constants."""
+    def _registration(self, part: FunctionPart) -> MaybeParted[pb.EnqueueRequest]:
+        """Return what gives a task its part."""
         request = pb.EnqueueRequest(context_id=self._home.context_id)
+        contents = dict(part.contents)
         registered = request.queue.add().register_function
         registered.function_def.CopyFrom(part.function_pb)
         registered.is_component_function = True
-        registered.library.function.extend(one.to_proto() for one in part.library)
-        return request
+        registered.library.function.extend(one.to_proto(contents) for one in part.library)
+        return with_graphs(request, contents)
 
     async def _register_part(self, part: FunctionPart) -> None:
         request = await run_blocking(GRAPHS, lambda _: self._registration(part))

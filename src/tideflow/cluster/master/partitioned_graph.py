@@ -7,7 +7,7 @@ once.  For large graphs both take a while, so a session calls them in a thread.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ from tideflow.graph.op_def import get_op_def
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.fields import Buffer
+from tideflow.wire.graph_contents import GraphContents, kept
 
 Connections = Sequence[tuple[str, str]]
 
@@ -40,6 +42,7 @@ class PartitionedGraph:
 
     Attributes:
       parts: GraphDefs by task.
+      contents: to which their constants refer.
       by_value: whether the client device's part takes the feeds as arguments, and returns the
         fetches; else they pass by the keys.
       feed_keys: rendezvous keys of the feeds, None for one that nothing needs.
@@ -51,6 +54,7 @@ class PartitionedGraph:
 
     signature: Signature
     parts: dict[str, pb.GraphDef]
+    contents: GraphContents
     by_value: bool
     feed_keys: list[str | None]
     feed_types: list[int]
@@ -97,16 +101,22 @@ class SessionGraph:
         self._numbers = itertools.count()
 
     @collection_paused()
-    def read(self, graph_pb: pb.GraphDef, flag: StopFlag) -> Extension:
+    def read(self, graph_pb: pb.GraphDef, contents: GraphContents, flag: StopFlag) -> Extension:
         """Return nodes and functions that may be added, the nodes placed; nothing changes yet.
 
         Args:
+          contents: to which constants of the graph refer; they are copied.
           flag: looked at between the stages.
         Raises: OpError for what is wrong with them; Stopped.
         """
-        library = self.library.extended(graph_pb.library)
+        library = self.library.extended(graph_pb.library, kept(graph_pb.library.function, contents))
         flag.check()
-        made = read_nodes(graph_pb, existing=self.nodes, lookup=library.find_op)
+        made = read_nodes(
+            graph_pb,
+            existing=self.nodes,
+            lookup=library.find_op,
+            contents=kept(graph_pb.node, contents),
+        )
         flag.check()
         place(list(made.values()), self.devices.names, self._soft, self.nodes)
         flag.check()
@@ -162,10 +172,12 @@ class SessionGraph:
         flag.check()
         if not is_partial:
             mark_receive_levels(parts)
-        graphs = {task: self._graph_def(nodes) for task, nodes in parts.items()}
+        contents: dict[bytes, Buffer] = dict(self.library.contents)
+        graphs = {task: self._graph_def(nodes, contents) for task, nodes in parts.items()}
         return PartitionedGraph(
             signature,
             graphs,
+            contents,
             by_value,
             [
                 None if node is None else self._key(name)
@@ -209,8 +221,10 @@ class SessionGraph:
         attrs = {"T": node.output_types[port].base_dtype, "index": index}
         return Node(f"_arg_{node.name}_{port}", get_op_def("_Arg"), [], [], attrs)
 
-    def _graph_def(self, nodes: Iterable[Node]) -> pb.GraphDef:
-        graph_pb = nodes_to_graph_def(nodes, strip_defaults=True)
+    def _graph_def(
+        self, nodes: Iterable[Node], contents: MutableMapping[bytes, Buffer]
+    ) -> pb.GraphDef:
+        graph_pb = nodes_to_graph_def(nodes, strip_defaults=True, contents=contents)
         if self._versions.producer:
             graph_pb.versions.CopyFrom(self._versions)
         self.library.copy_needed(graph_pb)

@@ -39,7 +39,7 @@ from tideflow.transport import AtOnce, Caller, current_caller
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import worker_name
-from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
+from tideflow.wire.parted import MaybeParted, graph_contents, take_apart, with_tensors
 from tideflow.wire.tensor_codec import Value, decode_for_others
 
 M = TypeVar("M", pb.RunStepResponse, pb.RunCallableResponse)
@@ -96,8 +96,11 @@ class Master(MasterService):
 
     # ---- sessions
 
-    async def CreateSession(self, request: pb.CreateSessionRequest) -> pb.CreateSessionResponse:
+    async def CreateSession(
+        self, given: MaybeParted[pb.CreateSessionRequest]
+    ) -> pb.CreateSessionResponse:
         self._check_open()
+        request, _ = take_apart(given)
         config = pb.ConfigProto()
         config.CopyFrom(self.default_config)
         config.MergeFrom(request.config)
@@ -124,7 +127,7 @@ class Master(MasterService):
             raise
         if not owns:
             self._note_incarnations(devices)
-        await session.create(request.graph_def)
+        await session.create(request.graph_def, graph_contents(given))
         if self._closed:
             await session.close()
             self._check_open()
@@ -168,9 +171,14 @@ class Master(MasterService):
             )
         return WorkerCache(own, self.workers.own_worker, cluster, self.workers.settings), True
 
-    async def ExtendSession(self, request: pb.ExtendSessionRequest) -> pb.ExtendSessionResponse:
+    async def ExtendSession(
+        self, given: MaybeParted[pb.ExtendSessionRequest]
+    ) -> pb.ExtendSessionResponse:
+        request, _ = take_apart(given)
         found = self._find(request.session_handle)
-        version = await found.session.extend(request.graph_def, request.current_graph_version)
+        version = await found.session.extend(
+            request.graph_def, graph_contents(given), request.current_graph_version
+        )
         return pb.ExtendSessionResponse(new_graph_version=version)
 
     async def CloseSession(self, request: pb.CloseSessionRequest) -> pb.CloseSessionResponse:

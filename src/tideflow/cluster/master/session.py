@@ -42,7 +42,9 @@ from tideflow.platform import clock
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name
+from tideflow.wire.graph_contents import GraphContents
 from tideflow.wire.ids import new_handle, new_step_id, signed64
+from tideflow.wire.parted import with_graphs
 from tideflow.wire.status import from_worker
 from tideflow.wire.tensor_codec import Value
 
@@ -113,15 +115,16 @@ class MasterSession:
 
     # ---- life
 
-    async def create(self, graph_pb: pb.GraphDef) -> None:
+    async def create(self, graph_pb: pb.GraphDef, contents: GraphContents) -> None:
         """Take the first nodes, and make the session known to its workers.
 
+        contents: to which constants of the graph refer.
         Raises: OpError; then no worker knows the session any more, and its own connections are
         closed.
         """
         try:
             async with self._graph_lock:
-                await self._add(graph_pb)
+                await self._add(graph_pb, contents)
         except BaseException:
             if self._owns_workers:
                 await self.workers.close()
@@ -177,9 +180,12 @@ class MasterSession:
 
     # ---- the graph
 
-    async def extend(self, graph_pb: pb.GraphDef, current_version: int) -> int:
+    async def extend(
+        self, graph_pb: pb.GraphDef, contents: GraphContents, current_version: int
+    ) -> int:
         """Add nodes, and return the graph's new version.
 
+        contents: to which constants of the graph refer.
         Raises: AbortedError for another version than the current one; OpError for what is wrong
         with the nodes.  Then nothing has changed.
         """
@@ -189,15 +195,15 @@ class MasterSession:
                     f"the session's graph has version {self.graph.version}; the extension is made "
                     f"for version {current_version}"
                 )
-            await self._add(graph_pb)
+            await self._add(graph_pb, contents)
             self.graph.version += 1
             return self.graph.version
 
-    async def _add(self, graph_pb: pb.GraphDef) -> None:
+    async def _add(self, graph_pb: pb.GraphDef, contents: GraphContents) -> None:
         """Add nodes; whoever is cancelled has added none.  The graph's lock is held."""
         graph = self.graph
         # What the thread has made is added here, at once: until then the call may still end.
-        graph.add(await run_blocking(GRAPHS, lambda flag: graph.read(graph_pb, flag)))
+        graph.add(await run_blocking(GRAPHS, lambda flag: graph.read(graph_pb, contents, flag)))
 
     async def prepare(
         self,
@@ -257,7 +263,7 @@ class MasterSession:
             peer = self.workers.peer(task)
             if peer is not None:
                 peer.greet()
-            # A message copies what it is given, and a graph may hold large constants.
+            # A message copies what it is given, and a graph may have many nodes.
             request = await run_blocking(
                 GRAPHS,
                 lambda flag: pb.RegisterGraphRequest(
@@ -269,13 +275,13 @@ class MasterSession:
                     collective_graph_key=key,
                 ),
             )
-            response = await worker.RegisterGraph(request)
+            response = await worker.RegisterGraph(with_graphs(request, graph.contents))
             self._rely_on(task)
             return StepPart(task, worker, response.graph_handle, peer)
 
         found = await gather_or_cancel([register(t, part) for t, part in graph.parts.items()])
         # Registered graphs are not needed here any more, and may be large.
-        graph.parts = {}
+        graph.parts, graph.contents = {}, {}
         return found
 
     # ---- steps

@@ -40,7 +40,7 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
 from tideflow.wire.device_name import local_name, worker_name
-from tideflow.wire.parted import MaybeParted, take_apart
+from tideflow.wire.parted import MaybeParted, graph_contents, take_apart
 from tideflow.wire.rendezvous_key import RendezvousKey
 from tideflow.wire.status import is_derived, mark_derived, mark_possibly_restarted
 from tideflow.wire.tensor_codec import Value, decode_tensor
@@ -210,10 +210,16 @@ class Worker(WorkerService):
 
     # ---- graphs
 
-    async def RegisterGraph(self, request: pb.RegisterGraphRequest) -> pb.RegisterGraphResponse:
+    async def RegisterGraph(
+        self, given: MaybeParted[pb.RegisterGraphRequest]
+    ) -> pb.RegisterGraphResponse:
+        request, _ = take_apart(given)
         session = self._session(request.session_handle, request.create_worker_session_called)
         graph = await run_blocking(
-            GRAPHS, lambda flag: session.prepare(request.graph_def, request.graph_options, flag)
+            GRAPHS,
+            lambda flag: session.prepare(
+                request.graph_def, graph_contents(given), request.graph_options, flag
+            ),
         )
         return pb.RegisterGraphResponse(graph_handle=session.add(graph))
 

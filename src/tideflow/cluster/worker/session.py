@@ -27,6 +27,7 @@ from tideflow.runtime.resources import ResourceManager
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import full_name, parse_device_name
+from tideflow.wire.graph_contents import GraphContents, kept
 
 
 class RegisteredGraph:
@@ -92,21 +93,27 @@ class WorkerSession:
     def prepare(
         self,
         graph_pb: pb.GraphDef,
+        contents: GraphContents,
         options: pb.GraphOptions | None = None,
         flag: StopFlag | None = None,
     ) -> RegisteredGraph:
         """Make a graph ready to run; called on a thread, since it takes long for large graphs.
 
+        contents: to which constants of the graph refer; they are copied.
         options: the session's; their global_jit_level says what is compiled.
         flag: looked at between the stages; nothing is kept of a graph before it is added.
         Raises: InvalidArgumentError for a device that is missing or not here, or a graph that does
         not fit together; NotFoundError for an unknown op.
         """
         library: dict[str, FunctionDefinition] = {}
-        add_to_library(library, graph_pb.library)
+        of_functions = kept(graph_pb.library.function, contents)
+        add_to_library(library, graph_pb.library, of_functions)
         flag = flag or StopFlag()
         flag.check()
-        nodes = list(read_nodes(graph_pb, lookup=library_lookup(library)).values())
+        made = read_nodes(
+            graph_pb, lookup=library_lookup(library), contents=kept(graph_pb.node, contents)
+        )
+        nodes = list(made.values())
         flag.check()
         self._check_devices(nodes)
         if not nodes:

@@ -55,6 +55,7 @@ from tideflow.runtime.jit_memory import is_copied
 from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import dtypes
+from tideflow.wire.fields import Buffer
 
 # What a call looks like to a tape.
 _CALL = get_op_def("StatefulPartitionedCall")
@@ -223,7 +224,9 @@ class GraphFunction:
             with self._lock:
                 if self._definition is None:
                     name = f"{self.graph.name}_{context().unique_id()}"
-                    made = FunctionDefinition(function_of_nodes(name, self._with_all_arguments()))
+                    contents: dict[bytes, Buffer] = {}
+                    function_pb = function_of_nodes(name, self._with_all_arguments(), contents)
+                    made = FunctionDefinition(function_pb, contents=contents)
                     context().library.known[name] = made
                     self._definition = made
         return self._definition.name

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from tideflow.blocking import GRAPHS, run_blocking
@@ -35,6 +35,8 @@ from tideflow.runtime.loop import run_sync
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.fields import Buffer
+from tideflow.wire.parted import with_graphs
 from tideflow.wire.shapes import decode_shape
 from tideflow.wire.tensor_codec import decode_tensor
 
@@ -106,14 +108,15 @@ class FunctionCalls:
         request = pb.EnqueueRequest(context_id=self._home.context_id)
         needed = functions_needed(names, self._home.library)
         new = [one for one in needed if one.name not in task.functions]
-        await run_blocking(GRAPHS, lambda _: _register(request, new))
+        contents: dict[bytes, Buffer] = {}
+        await run_blocking(GRAPHS, lambda _: _register(request, new, contents))
         gone = [name for name in task.functions if name not in self._home.library]
         if gone:
             await task.queue.drain()  # nothing there names them any more
         for name in gone:
             request.queue.add().remove_function.function_name = name
             self._needs_client.pop(name, None)
-        await task.service.Enqueue(request)
+        await task.service.Enqueue(with_graphs(request, contents))
         task.functions.difference_update(gone)
         task.functions.update(definition.name for definition in new)
 
@@ -147,7 +150,7 @@ class FunctionCalls:
         devices = {
             node_pb.device
             for definition in functions_needed([name], self._home.library)
-            for node_pb in definition.to_proto().node_def
+            for node_pb in definition.outline.node_def
         }
         found = (self._find_device(device) for device in devices if "/job:" in device)
         return any(device is not None and task_name(device) not in self._tasks for device in found)
@@ -232,11 +235,15 @@ class FunctionCalls:
         return await ready.run(self._steps, op_id, args)
 
 
-def _register(request: pb.EnqueueRequest, definitions: Iterable[FunctionDefinition]) -> None:
-    """Have a task enter functions, which may have large constants."""
+def _register(
+    request: pb.EnqueueRequest,
+    definitions: Iterable[FunctionDefinition],
+    contents: MutableMapping[bytes, Buffer],
+) -> None:
+    """Have a task enter functions; contents: is given the large contents of their constants."""
     for definition in definitions:
         item = request.queue.add()
-        item.register_function.function_def.CopyFrom(definition.to_proto())
+        item.register_function.function_def.CopyFrom(definition.to_proto(contents))
 
 
 def _argument(tensor: Any) -> Any:

@@ -207,7 +207,7 @@ class CapturedFunction:
     def stateful_ops(self) -> list[str]:
         """Return the ops with state that the function calls itself."""
         definition = self._ref.definition
-        nodes = () if definition is None else definition.to_proto().node_def
+        nodes = () if definition is None else definition.outline.node_def
         return [node.op for node in nodes if has_state(node.op)]
 
     def instantiate(self) -> Function:
