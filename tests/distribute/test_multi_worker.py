@@ -22,6 +22,9 @@ rank = strategy.cluster_resolver.task_id
 with strategy.scope():
     v = tf.Variable(float(rank + 5))
     w = tf.Variable(tf.zeros([3, 1]))
+    mean = tf.Variable(0.0, aggregation=tf.VariableAggregation.MEAN)
+    total = tf.Variable(0.0, synchronization=tf.VariableSynchronization.ON_READ,
+                        aggregation=tf.VariableAggregation.SUM)
 
 def replica():
     context = tf.distribute.get_replica_context()
@@ -32,6 +35,18 @@ def replica():
 calls = [strategy.run(replica), tf.function(lambda: strategy.run(replica))()]
 traced = tf.function(lambda: strategy.run(replica))
 calls += [traced(), traced()]
+
+@tf.function
+def keep():
+    mean.assign(rank + 1.0)
+    total.assign_add(rank + 1.0)
+    return tf.cast(rank + 1.0, tf.float32)
+
+scalars = strategy.run(keep)
+along = strategy.reduce("MEAN", scalars, axis=0 if strategy.num_replicas_in_sync > 1 else None)
+kept = [float(along), float(mean), float(total)]
+total.assign(8.0)
+kept.append(float(total))
 
 data = np.random.RandomState(0).rand(8, 3).astype(np.float32)
 
@@ -54,6 +69,7 @@ hinted = tf.data.Dataset.range(8).shard(hint, hint).batch(4).with_options(option
 shared = strategy.experimental_distribute_dataset(hinted)
 print(json.dumps({
     "by hints": [strategy.experimental_local_results(x)[0].numpy().tolist() for x in shared],
+    "kept": kept,
     "replicas": strategy.num_replicas_in_sync,
     "first": float(v.numpy()),
     "sums": [float(a) for a, _ in calls],
@@ -90,6 +106,8 @@ def test_two_workers_agree_and_train_as_one() -> None:
     for worker in found:
         assert worker["replicas"] == 2
         assert worker["first"] == 5
+        # Along an axis, scalars are reduced for Keras; TensorFlow refuses them.
+        assert worker["kept"] == [1.5, 1.5, 3.0, 8.0]
         assert worker["sums"] == [3, 3, 3, 3]
         assert worker["gathered"] == [[1, 2, 2]] * 4
         assert worker["gathered values"] == [0, 1, 1]

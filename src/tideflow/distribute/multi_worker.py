@@ -130,6 +130,8 @@ class MultiWorkerExtended(MirroredExtended):
         super().__init__(strategy, worker_devices())
         # The other workers have values of their own, where this one has a single value.
         self.gathers_single_values = len(self._workers) > 1
+        # Keras reduces the scalars that its steps give in this way; TensorFlow refuses them.
+        self.averages_scalars = self.gathers_single_values
         self._timeout_s = options.timeout_seconds or 0.0
         self._instances = itertools.count(_FIRST_INSTANCE)
         self.first_replica_id = self._rank * len(self.worker_devices)

@@ -192,6 +192,8 @@ class StrategyExtended:
 
     # Whether what is no distributed value is gathered, too.
     gathers_single_values = False
+    # Whether the mean over the first axis of scalars is the one over the replicas.
+    averages_scalars = False
 
     def gather_to(self, value: object, axis: int) -> Any:
         """Return the values of the replicas, joined along an axis."""
@@ -337,6 +339,9 @@ class Strategy:
         if axis is not None:
             parts = [convert_to_tensor(part) for part in local_results(value)]
             ranks = [part.shape.rank for part in parts]
+            is_mean_of_scalars = op is ReduceOp.MEAN and axis == 0 and set(ranks) == {0}
+            if is_mean_of_scalars and self.extended.averages_scalars:
+                return self.extended.reduce_to(op, value, None)
             if any(rank is not None and not -rank <= axis < rank for rank in ranks):
                 raise ValueError(
                     f"`axis` = {axis} must be less than the rank of what is reduced ({ranks})"

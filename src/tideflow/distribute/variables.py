@@ -15,7 +15,7 @@ from typing import Any
 from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.distribute.replica_context import current
-from tideflow.distribute.values import DistributedValues, local_results
+from tideflow.distribute.values import DistributedValues, PerReplica, local_results
 from tideflow.eager.variable import EagerVariable
 from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
@@ -186,7 +186,8 @@ class MirroredVariable(DistributedVariable):
         if not self._is_in_replica():
             self._change_all(method, value, kwargs)
             return self
-        if self._dist_aggregation is VariableAggregation.NONE or len(self.values) == 1:
+        is_alone = self._strategy.num_replicas_in_sync == 1
+        if self._dist_aggregation is VariableAggregation.NONE or is_alone:
             self._apply(self.here(), method, value, **kwargs)
             return self
         replica = current().replica
@@ -248,14 +249,16 @@ class SyncOnReadVariable(DistributedVariable):
                 "each copy should get is not clear"
             )
         if method == "assign" and self._dist_aggregation is VariableAggregation.SUM:
-            # So that the sum over the copies is the value.
-            value = apply_op("RealDiv", value, apply_op("Cast", len(self.values), DstT=self.dtype))
+            # So that the sum over all copies is the value.
+            count = self._strategy.num_replicas_in_sync
+            value = apply_op("RealDiv", value, apply_op("Cast", count, DstT=self.dtype))
         for number, copy in enumerate(self.values):
             self._apply(copy, method, _part(number, value), **kwargs)
         return self
 
     def _read(self, name: str | None = None) -> Tensor:
-        if self._is_in_replica() or self._is_in_update() or len(self.values) == 1:
+        is_alone = self._strategy.num_replicas_in_sync == 1
+        if self._is_in_replica() or self._is_in_update() or is_alone:
             return super()._read(name)
         if self._dist_aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
             return self.values[0].read_value()
@@ -267,7 +270,7 @@ class SyncOnReadVariable(DistributedVariable):
             )
         op = ReduceOp.of(self._dist_aggregation.name)
         copies = [copy.read_value() for copy in self.values]
-        found: Tensor = self._strategy.extended.add_up(op, copies)
+        found: Tensor = self._strategy.extended.reduce_to(op, PerReplica(copies), None)
         return found
 
 

@@ -1,5 +1,9 @@
-"""Callbacks under strategies: summaries, backups that are restored, and checkpoints."""
+"""Callbacks under strategies: summaries, backups that are restored, and checkpoints.
 
+As a task of a cluster (test_keras_in_clusters.py) it uses the strategy of that kind of cluster.
+"""
+
+import json
 import os
 import tempfile
 
@@ -13,7 +17,6 @@ callbacks = keras.callbacks
 rng = np.random.RandomState(13)
 x = rng.randn(32, 4).astype("float32")
 y = x @ np.array([[1.0], [2.0], [-1.0], [0.5]], "float32")
-data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
 
 
 def events(folder):
@@ -38,12 +41,24 @@ def compiled(strategy):
     return model
 
 
-for strategy in (
-    tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
-    tf.distribute.OneDeviceStrategy("/cpu:1"),
-    tf.distribute.MultiWorkerMirroredStrategy(),
-):
+def strategies():
+    jobs = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    if "ps" not in jobs:
+        if not jobs:
+            yield tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+            yield tf.distribute.OneDeviceStrategy("/cpu:1")
+        yield tf.distribute.MultiWorkerMirroredStrategy()
+    elif resolver.task_type == "chief":
+        yield tf.distribute.ParameterServerStrategy(resolver)
+    else:
+        place = resolver.task_type, resolver.task_id
+        tf.distribute.Server(resolver.cluster_spec(), *place).join()
+
+
+for strategy in strategies():
     print(type(strategy).__name__, strategy.num_replicas_in_sync)
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)
     with tempfile.TemporaryDirectory() as folder:
         at = lambda *names: os.path.join(folder, *names)  # noqa: E731
         board = callbacks.TensorBoard(
