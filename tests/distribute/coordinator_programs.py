@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from distribute.strategy_programs import plain
@@ -33,7 +35,12 @@ class Bench:
         resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
             tf.train.ClusterSpec(cluster), task_type="chief", task_id=0, rpc_layer="grpc"
         )
-        partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
+        in_two = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
+
+        def partitioner(shape: Any, dtype: Any) -> Any:
+            # The table; Keras takes no variable in parts.
+            return in_two(shape, dtype) if shape[0] == 5 else [1] * len(shape)
+
         self.strategy = tf.distribute.ParameterServerStrategy(resolver, partitioner)
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
 
@@ -168,6 +175,47 @@ def gradients_of_workers(bench: Bench) -> Any:
         weight.assign_sub(0.1 * sum(gradient for _, gradient in found))
         losses.append(round(float(found[0][0]), 6))
     return losses
+
+
+@program
+def trains_a_model_of_keras(bench: Bench) -> Any:
+    tf = bench.tf
+    if tf.__name__ == "tideflow":
+        as_tensorflow = importlib.import_module("tideflow.as_tensorflow")
+        as_tensorflow.install()
+    try:
+        keras = importlib.import_module("keras")
+    except ModuleNotFoundError:
+        return None
+    keras.utils.set_random_seed(4)
+    x = np.random.RandomState(4).randn(8, 3).astype(np.float32)
+    y = x.sum(axis=1, keepdims=True)
+    with bench.strategy.scope():
+        layers = [keras.layers.Dense(4, activation="tanh"), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((3,)), *layers])
+        optimizer = keras.optimizers.Adam(0.05)
+        optimizer.build(model.trainable_variables)
+        metric = keras.metrics.MeanAbsoluteError()
+
+    @tf.function
+    def step(inputs: Any, labels: Any) -> Any:
+        def replica_step(inputs: Any, labels: Any) -> Any:
+            with tf.GradientTape() as tape:
+                outputs = model(inputs, training=True)
+                loss = tf.reduce_mean((outputs - labels) ** 2)
+            gradients = tape.gradient(loss, [v.value for v in model.trainable_variables])
+            optimizer.apply(gradients, model.trainable_variables)
+            metric.update_state(labels, outputs)
+            return loss
+
+        return bench.strategy.run(replica_step, args=(inputs, labels))
+
+    found = []
+    for _ in range(4):
+        [loss] = bench.schedule(step, tf.constant(x), tf.constant(y))
+        found.append(float(loss.fetch()))
+    found.append(float(metric.result()))
+    return np.round(found, 4).tolist()
 
 
 @program

@@ -5,6 +5,7 @@ Source: tensorflow/python/data/ops/iterator_ops.py.
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import functools
 import threading
@@ -150,11 +151,16 @@ class OwnedIterator(Trackable):
                 if self._direct is not None:
                     return self._next_here(self._direct)
         handle = self._resource_handle if is_eager else self._handle
-        found = apply_op("IteratorGetNext", handle, **self._attrs)
         cluster = context().cluster
-        if cluster is not None and isinstance(handle, RemoteTensor):
+        there = cluster.operations if isinstance(handle, RemoteTensor) and cluster else None
+        if there is not None:
+            # At the end of the sequence, TensorFlow's tasks fail all that came in one message.
+            with contextlib.suppress(errors.OpError):
+                there.wait_for([handle.device])
+        found = apply_op("IteratorGetNext", handle, **self._attrs)
+        if there is not None:
             # Whether there is another element is asked here, and not where it is used.
-            cluster.operations.wait_for([handle.device])
+            there.wait_for([handle.device])
         flat = [found] if isinstance(found, Tensor) else list(found)
         return packed(self._element, flat)
 

@@ -13,6 +13,7 @@ from eager_programs import (
     families,
     functions,
     losses,
+    models,
     operations,
     state,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "families",
     "functions",
     "losses",
+    "models",
     "operations",
     "state",
 ]

@@ -84,3 +84,33 @@ def rows_are_picked_on_a_worker(tf: Any, at: Cluster) -> Any:
     with tf.device(W1):
         spread = tf.tile(summed, [1, 2])
     return values([rows, summed, spread])
+
+
+@program()
+def datasets_of_many_kinds_on_a_worker(tf: Any, at: Cluster) -> Any:
+    """Windows, groups, ragged and sparse batches, and what is drawn from several datasets."""
+    with tf.device(W1):
+        counted = tf.data.Dataset.range(8)
+        ragged = counted.take(4).map(lambda x: tf.range(x)).ragged_batch(3)
+        dense = ragged.map(lambda rows: tf.reduce_sum(rows.to_tensor(), axis=1))
+        sparse = counted.take(2).map(lambda x: tf.sparse.from_dense(tf.one_hot(x, 3)))
+        windows = counted.window(3, shift=2, drop_remainder=True).flat_map(lambda w: w.batch(3))
+        grouped = counted.group_by_window(
+            key_func=lambda x: x % 2, reduce_func=lambda key, rows: rows.batch(4), window_size=4
+        )
+        choices = tf.data.Dataset.from_tensors(np.int64(1)).repeat(3)
+        chosen = tf.data.Dataset.choose_from_datasets([counted, counted.map(lambda x: -x)], choices)
+        mixed = counted.interleave(lambda x: tf.data.Dataset.from_tensors(x).repeat(2), 2)
+        scanned = counted.scan(tf.constant(0, tf.int64), lambda total, x: (total + x, total))
+        found = [list(map(_plain, made)) for made in (dense, windows, grouped, chosen)]
+        found += [list(map(_plain, made)) for made in (mixed, scanned, counted.unique())]
+        rows = [tf.sparse.to_dense(row) for row in sparse.batch(2)]
+        return [found, *values(rows), int(counted.reduce(tf.constant(0, tf.int64), _add))]
+
+
+def _add(total: Any, x: Any) -> Any:
+    return total + x
+
+
+def _plain(element: Any) -> Any:
+    return element.numpy().tolist()

@@ -335,3 +335,37 @@ def layers_of_a_function_that_are_rewritten(tf: Any, at: Cluster) -> Any:
 
     given = [tf.constant(one.astype(np.float32)) for one in (image, rows, filters, bias)]
     return values(f(*given))
+
+
+@program()
+def specs_say_what_a_function_takes(tf: Any, at: Cluster) -> Any:
+    """Ragged and sparse arguments and results, and optionals, on a worker."""
+
+    @tf.function(
+        input_signature=[
+            tf.RaggedTensorSpec([None, None], tf.float32),
+            tf.SparseTensorSpec([None, 3], tf.float32),
+        ]
+    )
+    def f(rows: Any, weights: Any) -> Any:
+        sums = tf.reduce_sum(rows, axis=1)
+        return rows * 2.0, tf.sparse.sparse_dense_matmul(weights, tf.ones([3, 1])), sums
+
+    found = []
+    for device, lengths in ((W0, [2, 0, 1]), (W1, [1, 3])):
+        with tf.device(device):
+            rows = tf.RaggedTensor.from_row_lengths(tf.range(float(sum(lengths))), lengths)
+            weights = tf.sparse.from_dense(tf.reshape(tf.range(6.0), [2, 3]))
+            doubled, product, sums = f(rows, weights)
+            found += values([doubled.flat_values, doubled.row_splits, product, sums])
+
+    @tf.function
+    def g(iterator: Any) -> Any:
+        element = iterator.get_next_as_optional()
+        return element.has_value(), element
+
+    with tf.device(W0):
+        iterator = iter(tf.data.Dataset.range(5, 6))
+        has_value, element = g(iterator)
+        found += values([has_value, element.get_value(), g(iterator)[0]])
+    return found
