@@ -20,6 +20,8 @@ CASES = [
 _OTHER_NAMES = {
     "loop_frames": "move_control_flow",
     "branch_conditions": "structured_flow",
+    "forwarding": "plan",
+    "late_nodes": "plan",
     "made_functions": "structured_flow",
     "structured_branches": "structured_flow",
     "structured_loops": "structured_flow",

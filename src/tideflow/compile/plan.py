@@ -2,10 +2,10 @@
 
 A plan gives each tensor a slot in a flat list.  Nodes that wait (receives, queue operations) cut
 the plan into groups: nodes that depend on the same set of waiting nodes form one group, which runs
-in one go as soon as they are done.  So everything that can run before a wait does, and a send
-leaves as early as it can.  Receives with a level (see `receive_levels`) count as one with
-all receives of that and earlier levels.  A plan without waiting nodes is one group and needs no
-event loop.
+in one go as soon as they are done.  So what others need before a wait runs before it, and a send
+leaves as early as it can; what only those need who wait runs with them (see `late_nodes`).
+Receives with a level (see `receive_levels`) count as one with all receives of that and earlier
+levels.  A plan without waiting nodes is one group and needs no event loop.
 
 Graphs with v1 control flow (Switch, Merge, Enter, ...) have no such static order; they are run by
 tideflow.runtime.frames.
@@ -17,17 +17,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tideflow.compile.forwarding import forwards
+from tideflow.compile.late_nodes import move_to_users
 from tideflow.graph import roles
 from tideflow.graph.node import Node, topological_order
 
-# Their output is their input; they need no instruction of their own.
-FORWARDING = frozenset({roles.IDENTITY, roles.FORWARD})
 # Receives with equal values of this attribute come together (see tideflow.compile.receive_levels).
 RECEIVE_LEVEL = "_tideflow_receive_level"
 # Marks a `_Recv` whose value no branch leaves out, which the device that takes it cannot see.
 ALWAYS_LIVES = "_tideflow_always_lives"
-# The types of lists, stacks and arrays of a step.
-_OBJECTS = frozenset({"resource", "variant"})
 
 
 @dataclass(slots=True)
@@ -81,14 +79,6 @@ def has_control_flow(nodes: Iterable[Node]) -> bool:
 def is_waiting(node: Node) -> bool:
     """Whether the node waits for something outside the plan."""
     return node.op_def.is_async or node.op_def.role is roles.RECEIVE
-
-
-def forwards(node: Node) -> bool:
-    """Whether a node only passes its input on (and its input is no reference)."""
-    if node.op_def.role not in FORWARDING:
-        return False
-    source, port = node.edges[0]
-    return not source.output_types[port].is_ref_dtype
 
 
 def make_plan(nodes: Sequence[Node]) -> Plan:
@@ -171,6 +161,7 @@ def _masks(
     """Return, by id, the bits of the waiting nodes that each node depends on, and these bits."""
     masks: dict[int, int] = {}
     bit: dict[int, int] = {}
+    received = 0
     for node in order:
         mask = 0
         for source in _sources(node):
@@ -181,29 +172,11 @@ def _masks(
         if is_waiting(node):
             level = levels.get(node.attrs.get(RECEIVE_LEVEL))
             bit[id(node)] = 1 << (len(levels) + len(bit)) if level is None else level.mask
-    _move_to_users(order, masks)
+            if node.op_def.role is roles.RECEIVE:
+                received |= bit[id(node)]
+    if bit:
+        move_to_users(order, masks, received)
     return masks, bit
-
-
-def _move_to_users(order: Sequence[Node], masks: dict[int, int]) -> None:
-    """Let what makes an empty list or stack wait with its users, if these wait together.
-
-    Compiled code holds such an object only where it makes it.
-    """
-    users: dict[int, set[int]] = {
-        id(node): set()
-        for node in order
-        if node.op_def.traced is not None
-        and any(one.name in _OBJECTS for one in node.output_types)
-        and all(one.op_def.role is roles.CONST for one in _sources(node))
-    }
-    if not users:
-        return
-    for node in order:
-        for source in _sources(node):
-            if id(source) in users:
-                users[id(source)].add(masks[id(node)])
-    masks.update((one, min(found)) for one, found in users.items() if len(found) == 1)
 
 
 class _ReceiveLevel(NamedTuple):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from tideflow.compile.plan import FORWARDING, forwards
+from tideflow.compile.forwarding import FORWARDING, forwards
 from tideflow.graph import roles
 from tideflow.graph.node import Node
 from tideflow.graph.op_traits import Compiles, Rows
@@ -58,7 +58,8 @@ def is_variable_read(node: Node) -> bool:
     return node.op_def.role is roles.READ_VARIABLE
 
 
-def _only_reads(node: Node) -> bool:
+def reads_variable(node: Node) -> bool:
+    """Whether a node gives the value of a variable of either kind."""
     return is_variable_read(node) or (node.op_def.role in FORWARDING and not forwards(node))
 
 
@@ -282,7 +283,7 @@ def _drop_needless_reads(nodes: Sequence[Node], taken: set[int]) -> None:
     for node in reversed(nodes):
         if id(node) in (wanted if forwards(node) else taken):
             wanted.update(id(source) for source, _ in node.edges)
-    taken.difference_update(id(n) for n in nodes if _only_reads(n) and id(n) not in wanted)
+    taken.difference_update(id(n) for n in nodes if reads_variable(n) and id(n) not in wanted)
 
 
 def _sources(node: Node) -> Iterable[Node]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.plan import Plan, forwards
+from tideflow.compile.forwarding import forwards
+from tideflow.compile.plan import Plan
 from tideflow.graph import roles
 from tideflow.graph.kernel import Resources, bind
 from tideflow.graph.node import FunctionRef, Node

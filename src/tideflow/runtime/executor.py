@@ -1,6 +1,7 @@
 """Run a plan: programs of straight code between the nodes that wait.
 
-`Executor.run` serves plans that never wait, on the caller's thread.  `Executor.run_async` serves
+`Executor.run` serves plans that never wait, on the caller's thread, and `Executor.run_around_wait`
+those that wait for one thing, such as the next element of a dataset.  `Executor.run_async` serves
 all, on the loop; programs that are not known to be short go to a worker thread meanwhile.
 """
 
@@ -28,6 +29,7 @@ from tideflow.runtime.eager_start import Resumed, cancel_rest, end_all
 from tideflow.runtime.group_code import GroupCode, Launch, Straight, instructions_of, parts_of
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
+from tideflow.runtime.loop import run_sync
 from tideflow.runtime.program import Instruction, Observer, Program, explain
 from tideflow.runtime.rendezvous import Received
 from tideflow.runtime.straight_calls import FunctionCode
@@ -61,6 +63,13 @@ class Executor:
     def is_synchronous(self) -> bool:
         """Whether `run` will do."""
         return self.plan.is_synchronous
+
+    @property
+    def waits_once(self) -> bool:
+        """Whether `run_around_wait` will do: a single node waits, for nothing of other devices."""
+        parts = [part for group in self._groups for part in group.parts]
+        launches = [part for part in parts if isinstance(part, Launch)]
+        return len(launches) == 1 and not launches[0].key
 
     @property
     def compiled_regions(self) -> int:
@@ -154,15 +163,28 @@ class Executor:
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run a plan that never waits; return its results.  May be called from any thread."""
         slots = self._start(step, args)
-        observer = step.observer
         for group in self._groups:
             for part in group.parts:
                 assert isinstance(part, Program)
-                if observer is None:
-                    part.run(slots)
-                else:
-                    part.run_observed(slots, observer)
+                _run(part, slots, step.observer)
         return [slots[slot] for slot in self._results]
+
+    def run_around_wait(self, step: Step, args: Sequence[Any]) -> list[Any]:
+        """Run a plan whose `waits_once` holds; return its results.
+
+        Only the node that waits runs on the loop, so the calling thread must not be the loop's.
+        """
+        slots = self._start(step, args)
+        pairs = sorted(zip(self.plan.groups, self._groups), key=lambda pair: pair[0].waits_for)
+        for _, code in pairs:
+            for part in code.parts:
+                if isinstance(part, Program):
+                    _run(part, slots, step.observer)
+            # The rest of its group needs nothing of it, and happens whatever it ends with.
+            for part in code.parts:
+                if isinstance(part, Launch):
+                    _wait(part, slots, step.observer)
+        return self.results(slots)
 
     def run_at_once(self, step: Step, args: Sequence[Any]) -> list[Any] | None:
         """Run the plan on the loop's thread, within the caller's turn, and return its results; None
@@ -181,10 +203,7 @@ class Executor:
                 started = clock.monotonic_s()
                 for part in code.parts:
                     assert isinstance(part, Program)
-                    if step.observer is None:
-                        part.run(slots)
-                    else:
-                        part.run_observed(slots, step.observer)
+                    _run(part, slots, step.observer)
                 code.took(clock.monotonic_s() - started, weight)
         finally:
             give_back(count)
@@ -202,6 +221,30 @@ class Executor:
     def results(self, slots: list[Any]) -> list[Any]:
         """Return the results out of the slots of a finished run."""
         return [slots[slot] for slot in self._results]
+
+
+def _run(program: Program, slots: list[Any], observer: Observer | None) -> None:
+    if observer is None:
+        program.run(slots)
+    else:
+        program.run_observed(slots, observer)
+
+
+def _wait(launch: Launch, slots: list[Any], observer: Observer | None) -> None:
+    """Run a waiting node on the loop, and wait for it in the calling thread."""
+    one = launch.instruction
+    started = clock.wall_ns()
+    try:
+        for read in launch.reads:
+            slots[read.outputs[0]] = read.call(slots[read.inputs[0]])
+        result = run_sync(one.call(*[slots[i] for i in one.inputs]))
+    except Exception as error:
+        raise explain(error, one.node, [slots[i] for i in one.inputs]) from error
+    found = [result] if len(one.outputs) == 1 else list(result or ())
+    for slot, value in zip(one.outputs, found):
+        slots[slot] = value
+    if observer is not None:
+        observer.ran(one.node, started, clock.wall_ns(), found)
 
 
 class _Turn(threading.local):
@@ -452,10 +495,7 @@ class _PlanRun:
         self._done(waiting)
 
     def _run_program(self, program: Program) -> None:
-        if self.step.observer is None:
-            program.run(self.slots)
-        else:
-            program.run_observed(self.slots, self.step.observer)
+        _run(program, self.slots, self.step.observer)
 
     def _done(self, waiting: Sequence[int]) -> None:
         for index in waiting:

@@ -94,7 +94,10 @@ class GraphRunner:
             else:
                 self.executors.append(Executor(left, binder))
         self._route_results(list(parts.values()))
-        self.is_synchronous = len(self.executors) == 1 and self.executors[0].is_synchronous
+        only = self.executors[0] if len(self.executors) == 1 else None
+        self.is_synchronous = only is not None and only.is_synchronous
+        # Whether a caller's thread may run it, where it can wait for the loop (`run_around_wait`).
+        self.waits_once = isinstance(only, Executor) and only.waits_once
         # Whether an op may take any time, so that `run` must not be called on the event loop.
         self.blocks = any(node.op_def.blocks for node in nodes)
 
@@ -118,6 +121,16 @@ class GraphRunner:
         """Run a graph whose `is_synchronous` holds, on the calling thread."""
         executor = self.executors[0]
         return executor.run(step, args)
+
+    def run_around_wait(self, step: Step, args: Sequence[Any]) -> list[Any]:
+        """Run a graph whose `waits_once` holds, on the calling thread but for what waits."""
+        executor = self.executors[0]
+        assert isinstance(executor, Executor)
+        try:
+            return executor.run_around_wait(step, args)
+        except errors.OpError as error:
+            step.rendezvous.abort(error)
+            raise
 
     def run_at_once(self, step: Step, args: Sequence[Any]) -> list[Any] | None:
         """Run the graph on the loop's thread, within the caller's turn; None when it would wait, or

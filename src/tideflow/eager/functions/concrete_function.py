@@ -158,6 +158,8 @@ class GraphFunction:
         step = local_step(0, may_wait=True)
         if runner.is_synchronous:
             found = runner.run(step, values)
+        elif runner.waits_once:
+            found = runner.run_around_wait(step, values)
         else:
             found = run_sync(runner.run_async(step, values))
         return self._with_handed_on(found, values)
