@@ -4,6 +4,10 @@ Many modules start servers, or run programs in a process, once for all their tes
 out one by one, each worker would do so.  A run ends when its last worker does, so what has a mark
 that allows it more time than other tests begins before them.
 
+When a worker crashes, xdist starts another one and gives out again whatever the first had, also
+what is done, and the test that it crashed in: a worker with nothing to do is never spoken to again,
+and the run hangs; or the next worker crashes as well.  Here the test fails, and the rest goes on.
+
 A plugin of pytest, for runs with `--dist loadgroup --no-loadscope-reorder`.
 """
 
@@ -22,6 +26,26 @@ class ModuleScheduling(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         group: str = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if group == nodeid else group
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take back the work of a worker that has ended; return the test that it crashed in."""
+        work = self.assigned_work[node]
+        crashed: str | None = None
+        for unit, tests in list(work.items()):
+            waiting = [test for test, is_done in tests.items() if not is_done]
+            if waiting and crashed is None:
+                crashed = waiting.pop(0)
+                tests[crashed] = True
+            if not waiting:
+                del work[unit]
+        super().remove_node(node)
+        return crashed
+
+    def _assign_work_unit(self, node: Any) -> None:
+        super()._assign_work_unit(node)
+        # A worker keeps its last test until it knows that no other one comes.
+        if not self.workqueue and not node.shutting_down:
+            node.shutdown()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,4 +1,5 @@
-"""Modules stay whole when workers share tests, and what may take long begins first."""
+"""Modules stay whole when workers share tests, what may take long begins first, and a worker that
+crashes ends nothing but its test."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 
@@ -49,24 +52,61 @@ def test_of_no_group():
 """
 
 
-def test_modules_and_groups_stay_whole_and_long_tests_begin_first(tmp_path: Path) -> None:
-    modules = {"a": _MANY, "b": _GROUPED, "c": _MANY, "d": _GROUPED, "e": _LONG}
+_CRASHING = """
+import os
+
+def test_before():
+    pass
+
+def test_that_crashes():
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.kill(os.getpid(), 9)
+
+def test_after():
+    pass
+"""
+
+
+def run(folder: Path, modules: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run test modules in two workers."""
     for name, text in modules.items():
-        (tmp_path / f"test_{name}.py").write_text(text)
-    (tmp_path / "conftest.py").write_text(_CONFTEST)
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntimeout = 60\nmarkers =\n    xdist_group(x)\n")
-    done = subprocess.run(
+        (folder / f"test_{name}.py").write_text(text)
+    (folder / "conftest.py").write_text(_CONFTEST)
+    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 60\nmarkers =\n    xdist_group(x)\n")
+    return subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("place", ["between", "last"])
+def test_a_worker_that_crashes_fails_its_test_and_ends_no_other(tmp_path: Path, place: str) -> None:
+    names = [f"m{number}" for number in range(6)]
+    at = {"between": 3, "last": len(names)}[place]
+    names.insert(at, "m")
+    modules = {
+        f"{number}_{name}": _CRASHING if name == "m" else _MANY for number, name in enumerate(names)
+    }
+    done = run(tmp_path, modules)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1 failed, 56 passed" in done.stdout
+    assert f"crashed while running 'test_{at}_m.py::test_that_crashes'" in done.stdout
+    ran = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
+    assert len({(module, test) for _, module, test in ran}) == 6 + 2
+    assert len(ran) == 6 * 9 + 2
+
+
+def test_modules_and_groups_stay_whole_and_long_tests_begin_first(tmp_path: Path) -> None:
+    modules = {"a": _MANY, "b": _GROUPED, "c": _MANY, "d": _GROUPED, "e": _LONG}
+    done = run(tmp_path, modules)
     assert done.returncode == 0, done.stdout + done.stderr
     ran = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
     assert len(ran) == 9 + 2 + 9 + 2 + 1

@@ -26,6 +26,7 @@ MODULES = [
     "tensorflow.core.framework.tensor_slice_pb2",
     "tensorflow.core.framework.variable_pb2",
     "tensorflow.core.protobuf.data_service_pb2",
+    "tensorflow.core.protobuf.fingerprint_pb2",
     "tensorflow.core.protobuf.meta_graph_pb2",
     "tensorflow.core.protobuf.named_tensor_pb2",
     "tensorflow.core.protobuf.queue_runner_pb2",

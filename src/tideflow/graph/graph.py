@@ -32,6 +32,10 @@ class Graph(BuildScopes, NamedCollections):
 
     What it holds is in `elements`, which names are taken in `names`, the scopes under which
     operations are made in `in_force`; here is how they are made.
+
+    Public functions ask the default graph alone, in both shapes.  So what depends on its kind is
+    decided here, and otherwise in the graphs of functions (`capture`, `origin`) and in the eager
+    one (`call_op`, `next_op_seed`, `program_task`), which nobody has to tell apart.
     """
 
     # Whether operations are called at once, and nothing is built.
