@@ -526,7 +526,7 @@ def feed_value(tensor: Tensor, value: Any, backend: Backend) -> Any:
     if isinstance(value, Tensor):
         raise TypeError(
             f"The value of a feed cannot be a tf.Tensor object: {tensor.name!r} was fed "
-            f"{value.name!r}. Feed its value, as session.run gives it."
+            f"{value.shown_name!r}. Feed its value, as session.run gives it."
         )
     dtype = tensor.dtype.base_dtype
     wanted = dtype.as_numpy_dtype

@@ -58,7 +58,12 @@ class EagerTensor(Tensor):
 
     @property
     def name(self) -> str:
-        """A name for messages; eager tensors have none of their own."""
+        """There is none.  Raises: AttributeError."""
+        raise AttributeError("Tensor.name is undefined when eager execution is enabled.")
+
+    @property
+    def shown_name(self) -> str:
+        """A name for texts."""
         return "EagerTensor:0"
 
     @property

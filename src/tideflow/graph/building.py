@@ -61,7 +61,7 @@ def convert_to_tensor(
     if isinstance(value, Tensor):
         if wanted is not None and not wanted.is_compatible_with(value.dtype):
             raise ValueError(
-                f"tensor {value.name!r} has type {value.dtype.name}; {wanted.name} is wanted "
+                f"tensor {value.shown_name!r} has type {value.dtype.name}; {wanted.name} is wanted "
                 "(tf.cast converts)"
             )
         return value
@@ -468,7 +468,7 @@ def _convert_one(
         return _convert_ref(op_def, arg, value, known)
     if isinstance(value, Tensor) and wanted and not wanted.is_compatible_with(value.dtype):
         raise _MismatchedType(
-            f"input {arg.name!r} of {op_def.name}: tensor {value.name!r} has type "
+            f"input {arg.name!r} of {op_def.name}: tensor {value.shown_name!r} has type "
             f"{value.dtype.name}; {wanted.name} is wanted (tf.cast converts)"
         )
     try:

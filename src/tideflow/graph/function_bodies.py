@@ -34,10 +34,10 @@ def fill_body(
     is_argument = {id(node): node.op_def.role is roles.ARGUMENT for node in nodes}
     arguments = [node for node in nodes if is_argument[id(node)]]
     for node in sorted(arguments, key=lambda node: int(node.attrs["index"])):
-        op = graph.create_op(node.op_def, [], dict(node.attrs), node.name + "/")
-        tell(len(graph.inputs), op.outputs[0])
-        graph.inputs.append(op.outputs[0])
-        made[id(node)] = op
+        argument = graph.add_input(node.attrs["T"], None, node.name + "/")
+        argument.op.attrs |= {key: node.attrs[key] for key in node.attrs if key.startswith("_")}
+        tell(len(graph.inputs) - 1, argument)
+        made[id(node)] = argument.op
     for node in topological_order(nodes):
         if is_argument[id(node)]:
             continue

@@ -413,12 +413,17 @@ class FuncGraph(Graph):
 
     def add_input(self, dtype: dtypes.DType, shape: Any = None, name: str = "arg") -> Tensor:
         """Add an argument.  Arguments must come before captures."""
-        attrs = {"T": dtype.base_dtype, "index": len(self.inputs)}
+        attrs = {"dtype": dtype.base_dtype, "shape": TensorShape(shape)}
         with self.control_dependencies(None):
-            made = self.create_op("_Arg", [], attrs, name, apply_scopes=False).outputs[0]
-        made.set_shape(shape)
+            made = self.create_op("Placeholder", [], attrs, name, apply_scopes=False).outputs[0]
         self.inputs.append(made)
         return made
+
+    @property
+    def body_operations(self) -> list[Operation]:
+        """The operations but for those that stand for the arguments."""
+        arguments = {id(tensor.op) for tensor in self.inputs}
+        return [op for op in self.get_operations() if id(op) not in arguments]
 
     def control_dependencies(self, control_inputs: Any) -> Any:
         """Let new operations run only after others; the whole function runs after those outside."""
@@ -439,26 +444,40 @@ class FuncGraph(Graph):
         # What was called at once has run.
         return not item.graph.is_eager
 
-    def capture(self, tensor: Tensor) -> Tensor:
+    def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
         """Return what stands in the body for a tensor of a graph around it.
 
+        Args:
+          name: of what stands for an eager tensor, which has no name of its own; made unique.
         Raises: ValueError for a tensor of a graph that is not around this one.
         """
         if tensor.graph is self:
             return tensor
         found = self._captured.get(id(tensor))
         if found is None:
-            found = self._captured[id(tensor)] = self._bring_in(tensor)
+            if name is None or not tensor.graph.is_eager:
+                wanted = tensor.op.name.rpartition("/")[2]
+            else:
+                wanted = self.names.unique(name, True) + "/"
+            found = self._captured[id(tensor)] = self._bring_in(tensor, wanted)
         return found
 
-    def _bring_in(self, tensor: Tensor) -> Tensor:
+    def _brought_in(
+        self, inputs: Sequence[Tensor], op_def: OpDef, attrs: dict[str, Any], name: str
+    ) -> list[Tensor]:
+        if all(tensor.graph is self for tensor in inputs):
+            return list(inputs)
+        names = _input_names(op_def, attrs)
+        return [self.capture(t, f"{name}/{part}") for t, part in zip(inputs, names)]
+
+    def _bring_in(self, tensor: Tensor, name: str) -> Tensor:
         # Sizes and axes are copied, so that shapes inside are known; what may be differentiated
         # stays outside.
         if tensor.op.op_def.role is roles.CONST and _is_parameter(tensor):
             with self.control_dependencies(None):
                 attrs = dict(tensor.op.attrs)
                 attrs.pop("_class", None)
-                made = self.create_op("Const", [], attrs, tensor.op.name.rpartition("/")[2])
+                made = self.create_op("Const", [], attrs, name)
             return made.outputs[0]
         outer = self.outer_graph
         seen = tensor if tensor.graph is outer else outer.capture(tensor)
@@ -469,7 +488,7 @@ class FuncGraph(Graph):
                 ).outputs[0]
         if id(seen) in self._captured:  # from further out, or by the name that it has next to here
             return self._captured[id(seen)]
-        made_input = self.add_input(seen.dtype, seen.dims, tensor.op.name.rpartition("/")[2])
+        made_input = self.add_input(seen.dtype, seen.dims, name)
         self.bind_capture(seen, made_input)
         return made_input
 
@@ -493,6 +512,12 @@ class FuncGraph(Graph):
         return [outer for outer, _ in self.captures]
 
 
+def _input_names(op_def: OpDef, attrs: dict[str, Any]) -> Iterator[str]:
+    """Yield a name for each input tensor: that of the argument, numbered in lists."""
+    for arg, size in zip(op_def.inputs, arg_sizes(op_def.inputs, attrs)):
+        yield from [arg.name] if size is None else (f"{arg.name}_{i}" for i in range(size))
+
+
 def new_body(name: str, outer_graph: Graph) -> FuncGraph:
     """Return a graph for a function's body, of the class that the graph around it wants."""
     make = outer_graph.body_class or FuncGraph
@@ -514,6 +539,25 @@ def _is_parameter(constant: Tensor) -> bool:
     return not constant.graph.is_eager or np.size(constant.op.attrs["value"]) <= _MOST_COPIED
 
 
+def function_of_graph(
+    graph: FuncGraph,
+    name: str,
+    outputs: Sequence[Tensor],
+    contents: MutableMapping[bytes, Buffer] | None = None,
+) -> pb.FunctionDef:
+    """Return a body with these results as a message, which no library has to know.
+
+    contents: is given the large contents of constants; None leaves them in the message.
+    """
+    return function_of_body(
+        name,
+        graph.body_operations,
+        [(tensor.op, tensor.dtype.base_dtype) for tensor in graph.inputs],
+        [(tensor.op.name, tensor.edge, tensor.dtype.base_dtype) for tensor in outputs],
+        contents,
+    )
+
+
 def define_function(
     graph: FuncGraph,
     name: str | None = None,
@@ -530,14 +574,7 @@ def define_function(
     """
     results = graph.outputs if outputs is None else outputs
     contents: dict[bytes, Buffer] = {}
-    bodies = [op for op in graph.get_operations() if op.op_def.role is not roles.ARGUMENT]
-    function_pb = function_of_body(
-        name or graph.name,
-        bodies,
-        [(tensor.op, tensor.dtype.base_dtype) for tensor in graph.inputs],
-        [(tensor.op.name, tensor.edge, tensor.dtype.base_dtype) for tensor in results],
-        contents,
-    )
+    function_pb = function_of_graph(graph, name or graph.name, results, contents)
     made = FunctionDefinition(function_pb, library_lookup(graph.functions), contents)
     library = graph.outer_graph.functions if library is None else library
     known: FunctionDefinition = library.setdefault(made.name, made)

@@ -80,7 +80,7 @@ class Graph(BuildScopes, NamedCollections):
         op_def = get_op_def(op_type) if isinstance(op_type, str) else op_type
         name = name or op_def.name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
-        tensors = [t if t.graph is self else self.capture(t) for t in inputs]
+        tensors = self._brought_in(inputs, op_def, attrs, full)
         scopes = self.in_force
         controls = scopes.run_before(tensors) if apply_scopes else []
         context = scopes.control_flow
@@ -102,6 +102,12 @@ class Graph(BuildScopes, NamedCollections):
             for tape in local.tapes:
                 tape.record(made, noted)
         return made
+
+    def _brought_in(
+        self, inputs: Sequence[Tensor], op_def: OpDef, attrs: dict[str, Any], name: str
+    ) -> list[Tensor]:
+        """Return the inputs of an operation as tensors of this graph."""
+        return [t if t.graph is self else self.capture(t) for t in inputs]
 
     def origin(self, tensor: Tensor) -> Tensor:
         """Return what a tensor stands for, by which tapes know it: itself, or what was captured."""
@@ -147,8 +153,8 @@ class Graph(BuildScopes, NamedCollections):
         Raises: ValueError.
         """
         raise ValueError(
-            f"tensor {tensor.name!r} belongs to another graph; build all inputs of an operation "
-            "under the same `with graph.as_default():`"
+            f"tensor {tensor.shown_name!r} belongs to another graph; build all inputs of an "
+            "operation under the same `with graph.as_default():`"
         )
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:

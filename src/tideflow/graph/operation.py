@@ -95,6 +95,11 @@ class Tensor:
         return f"{self.op.name}:{self.value_index}"
 
     @property
+    def shown_name(self) -> str:
+        """The name in texts, which a tensor that has a value has, too."""
+        return self.name
+
+    @property
     def dtype(self) -> DType:
         """The element type."""
         return self.op.output_types[self.value_index]

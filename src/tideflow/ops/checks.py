@@ -118,9 +118,9 @@ def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
             right = convert_to_tensor(y, left.dtype.base_dtype)
             said = [
                 f"Condition x {sign} y did not hold.",
-                f"x ({left.name}) = ",
+                f"x ({left.shown_name}) = ",
                 left,
-                f"y ({right.name}) = ",
+                f"y ({right.shown_name}) = ",
                 right,
             ]
             condition = apply_op(op_name, left, right)
@@ -161,7 +161,7 @@ def _export_sign(name: str, op_name: str, sign: str, words: str) -> None:
             condition = apply_op(op_name, given, zero)
             said = [
                 f"Condition x {sign} 0 did not hold element-wise:",
-                f"x ({given.name}) = ",
+                f"x ({given.shown_name}) = ",
                 given,
             ]
             return _assertion(condition, data, said, (message, summarize, scope))
@@ -231,13 +231,13 @@ def _export_rank(name: str, fits: Callable[[int, int], bool], op_name: str, word
             if known is not None and given.dims is not None:
                 if not fits(len(given.dims), int(known)):
                     raise ValueError(
-                        f"{message or ''} tensor {given.name} must have rank {words} {known}; its "
-                        f"shape is {given.shape}".strip()
+                        f"{message or ''} tensor {given.shown_name} must have rank {words} "
+                        f"{known}; its shape is {given.shape}".strip()
                     )
                 return _done(scope)
             condition = apply_op(op_name, apply_op("Rank", given), wanted)
             said = [
-                f"Tensor {given.name} must have rank {words}",
+                f"Tensor {given.shown_name} must have rank {words}",
                 wanted,
                 "Received shape: ",
                 apply_op("Shape", given),
@@ -270,14 +270,14 @@ def assert_rank_in(
         if given.dims is not None:
             if len(given.dims) not in ranks:
                 raise ValueError(
-                    f"{message or ''} tensor {given.name} must have a rank in {list(ranks)}; its "
-                    f"shape is {given.shape}".strip()
+                    f"{message or ''} tensor {given.shown_name} must have a rank in "
+                    f"{list(ranks)}; its shape is {given.shape}".strip()
                 )
             return _done(scope)
         found = apply_op("Rank", given)
         matches = apply_op("Equal", found, np.array(ranks, np.int32))
         condition = apply_op("Any", matches, [0])
-        said = [f"Tensor {given.name} must have a rank in {list(ranks)}; it has", found]
+        said = [f"Tensor {given.shown_name} must have a rank in {list(ranks)}; it has", found]
         return _assertion(condition, data, said, (message, summarize, scope))
 
 
@@ -310,7 +310,7 @@ def assert_type(
     """Return an op that does nothing.  Raises: TypeError when the tensor has another type."""
     given, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
     if given.dtype.base_dtype is not wanted:
-        found = f"{given.name} must be of type {wanted.name}, not {given.dtype.name}"
+        found = f"{given.shown_name} must be of type {wanted.name}, not {given.dtype.name}"
         raise TypeError(f"{message or ''} {found}".strip())
     return _done(name or "statically_determined_correct_type")
 
@@ -320,7 +320,7 @@ def assert_integer(x: TensorLike, message: str | None = None, name: str | None =
     """Return an op that does nothing.  Raises: TypeError when x is not of integers."""
     given = convert_to_tensor(x)
     if not given.dtype.base_dtype.is_integer:
-        found = f"{given.name} must be of integers, not {given.dtype.name}"
+        found = f"{given.shown_name} must be of integers, not {given.dtype.name}"
         raise TypeError(f"{message or ''} {found}".strip())
     return _done(name or "assert_integer")
 
@@ -403,7 +403,7 @@ def assert_shapes(
         sizes = [None if isinstance(size, str) else size for size in wanted]
         if not compatible(given.dims, as_dims(sizes)):
             raise ValueError(
-                f"{message or ''} {given.name} has shape {given.shape}, expected "
+                f"{message or ''} {given.shown_name} has shape {given.shape}, expected "
                 f"{format_dims(sizes)}".strip()
             )
         for letter, size in zip(wanted, given.dims or ()):

@@ -146,7 +146,7 @@ class RestoredLibrary:
         outputs = _structured(value_of(trace_pb.output_signature), iter(graph.outputs))
         flat = nest.flatten(outputs, expand_composites=True)
         layout = Layout(_called_like(self._specs.get(name), args, kwargs), None)
-        return ConcreteFunction(graph, outputs, flat, arguments, layout)
+        return ConcreteFunction(graph, outputs, flat, flat, arguments, layout)
 
     def _graph(
         self, definition: FunctionDefinition, arguments: Arguments, bound: list[int]

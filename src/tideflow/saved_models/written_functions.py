@@ -96,10 +96,11 @@ class FunctionLibrary:
                 self._view.add_intermediate(tensor, name, function)
 
     def _name_in_file(self, function: str, tensor: Any) -> str:
-        if tensor.op.op_def.role is not roles.ARGUMENT:
-            return f"{tensor.op.name}:{tensor.value_index}"
-        signature_pb = self._definitions[function].outline.signature
-        return f"{signature_pb.input_arg[tensor.op.attrs['index']].name}:0"
+        for place, argument in enumerate(tensor.graph.inputs):
+            if argument is tensor:
+                signature_pb = self._definitions[function].outline.signature
+                return f"{signature_pb.input_arg[place].name}:0"
+        return f"{tensor.op.name}:{tensor.value_index}"
 
     # ---- messages
 
@@ -164,15 +165,10 @@ def _tell_effects(function_pb: pb.FunctionDef, graph: FuncGraph) -> None:
     if isinstance(graph, FunctionGraph):
         effects: Iterable[Operation] = graph.effects
     else:
-        bodies = graph.get_operations()
-        effects = (op for op in bodies if op.op_def.is_stateful and not _is_argument(op))
+        effects = (op for op in graph.body_operations if op.op_def.is_stateful)
     for name in dict.fromkeys(op.name for op in effects):
         function_pb.signature.control_output.append(name)
         function_pb.control_ret[name] = name
-
-
-def _is_argument(op: Operation) -> bool:
-    return op.op_def.role is roles.ARGUMENT
 
 
 # ---- what is told of them

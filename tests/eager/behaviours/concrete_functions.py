@@ -224,3 +224,78 @@ def concrete_functions_as_attributes_of_operations(tf: Any) -> Any:
         error(lambda: tf.raw_ops.PartitionedCall(args=[one], Tout=[tf.float32], f=7)),
         [(arg.name, arg.type) for arg in second.function_def.signature.input_arg],
     ]
+
+
+@program
+def graphs_of_functions(tf: Any) -> Any:
+    v = tf.Variable(2.0)
+    shift = tf.constant([1.0, 2.0])
+
+    @tf.function
+    def f(x: Any, d: Any) -> Any:
+        return {"o": x * v + d["k"]}, tf.reduce_sum(x), shift - x
+
+    c = f.get_concrete_function(
+        tf.TensorSpec([2], tf.float32), {"k": tf.TensorSpec([], tf.float32)}
+    )
+    ops = [(op.name, op.type) for op in c.graph.get_operations() if op.type != "NoOp"]
+    return [
+        ops,
+        [t.name for t in c.inputs],
+        [t.name for t in c.outputs],
+        [t.name for t in c.graph.outputs],
+        [str(t) for t in tf.nest.flatten(c.graph.structured_outputs)],
+        [arg.name for arg in c.function_def.signature.input_arg],
+        [arg.name for arg in c.function_def.signature.output_arg],
+        dict(c.function_def.ret),
+        c(tf.constant([1.0, 2.0]), {"k": tf.constant(3.0)}),
+    ]
+
+
+@program
+def graphs_of_dataset_functions(tf: Any) -> Any:
+    seen: list[Any] = []
+
+    def note(*given: Any) -> Any:
+        seen.append([(t.name, t.op.type) for t in tf.nest.flatten(given)])
+        return given[0]
+
+    numbers = tf.data.Dataset.range(2)
+    list(tf.data.Dataset.zip((numbers, numbers)).map(note).filter(lambda x: note(x) >= 0))
+    list(tf.data.Dataset.from_tensor_slices({"a": [1, 2], "b": [3, 4]}).map(note))
+    return seen
+
+
+@program
+def signatures_that_do_not_fit(tf: Any) -> Any:
+    spec = tf.TensorSpec([], tf.float32)
+
+    class Model:
+        @tf.function(input_signature=[spec])
+        def double(self, x: Any) -> Any:
+            return x * 2.0
+
+    model = Model()
+
+    def keyword_only(x: Any, *, k: Any) -> Any:
+        return x + k
+
+    def made(function: Any, signature: Any) -> Any:
+        return error(
+            lambda: type(tf.function(function, input_signature=signature)).__name__,
+            "missing type constraint for y",
+            "contains 1 extra type constraint",
+            "keyword-only parameter `k` must have a default value",
+            "must be either a tuple or a list",
+        )
+
+    return [
+        made(lambda x, y: x + y, [spec])[:2],
+        made(lambda x, y: x, [spec] * 3)[:2],
+        made(keyword_only, [spec])[:2],
+        made(lambda x: x, spec)[:2],
+        made(lambda x: x, [3])[0],
+        tf.function(lambda x, y=2.0: x * y, input_signature=[spec])(3.0),
+        tf.function(lambda *xs: xs[0] + xs[1], input_signature=[spec, spec])(1.0, 2.0),
+        model.double(4.0),
+    ]

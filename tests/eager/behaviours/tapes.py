@@ -375,3 +375,13 @@ def jacobians_by_a_loop(tf: Any) -> Any:
     kinds = ("jacobian", "batch_jacobian")
     refused = [error(lambda kind=kind: derive(kind)) for kind in kinds]
     return [refused, [derive(kind, persistent=True) for kind in kinds]]
+
+
+@program
+def optionals(tf: Any) -> Any:
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        pair = tf.experimental.Optional.from_value((x * 3.0, x))
+        y = pair.get_value()[0] * x
+    return tape.gradient(y, x)

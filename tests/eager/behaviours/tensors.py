@@ -476,3 +476,14 @@ def tables_in_graphs_and_their_names(tf: Any) -> Any:
     sparse = tf.SparseTensor([[0, 1], [1, 0]], ["b", "c"], [2, 2])
     found = [tf.sparse.to_dense(table.lookup(sparse)), table[tf.ragged.constant([["a"], []])]]
     return [names, found[0], found[1].to_list()]
+
+
+@program
+def tensors_with_values_have_no_name(tf: Any) -> Any:
+    x = tf.constant(1.0)
+    return [
+        hasattr(x, "name"),
+        error(lambda: x.name, "Tensor.name is undefined when eager execution is enabled."),
+        getattr(x, "name", "none"),
+        error(lambda: tf.debugging.assert_equal(x, 2.0), "Condition x == y did not hold"),
+    ]

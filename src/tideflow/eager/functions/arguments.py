@@ -225,6 +225,31 @@ class _Identity:
         return id(self.value)
 
 
+def _check_constraints(parameters: Sequence[inspect.Parameter], count: int) -> None:
+    """Raise TypeError where as many specs are too few or too many for some parameters."""
+    if not parameters:
+        return
+    left = count
+    for parameter in parameters:
+        if parameter.name == "self" or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        needed = parameter.default is parameter.empty
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            if needed:
+                raise TypeError(
+                    "Since input_signature is defined, keyword-only parameter "
+                    f"`{parameter.name}` must have a default value"
+                )
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            left = 0
+        elif left:
+            left -= 1
+        elif needed:
+            raise TypeError(f"input_signature missing type constraint for {parameter.name}")
+    if left:
+        raise TypeError(f"input_signature contains {left} extra type constraints.")
+
+
 class Layout:
     """How a Python function takes its arguments.
 
@@ -234,6 +259,10 @@ class Layout:
     """
 
     def __init__(self, function: Callable[..., Any], signature: Sequence[Any] | None) -> None:
+        if not (signature is None or isinstance(signature, (list, tuple))):
+            raise TypeError(
+                f"input_signature must be either a tuple or a list, got {type(signature)}"
+            )
         self.signature = None if signature is None else tuple(signature)
         try:
             self.python: inspect.Signature | None = inspect.signature(function)
@@ -247,6 +276,7 @@ class Layout:
             for spec in nest.flatten(list(self.signature)):
                 if not isinstance(spec, TypeSpec):
                     raise TypeError(f"input_signature holds {spec!r}; tf.TypeSpecs are wanted")
+            _check_constraints(kinds, len(self.signature))
 
     def bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], allow_specs: bool = False

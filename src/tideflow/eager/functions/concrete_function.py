@@ -32,7 +32,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import local
 from tideflow.graph.function_writer import function_of_nodes
-from tideflow.graph.functions import FuncGraph, FunctionDefinition
+from tideflow.graph.functions import FuncGraph, FunctionDefinition, function_of_graph
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
@@ -71,11 +71,19 @@ class GraphFunction:
     Args:
       graph: inputs and the effects that must run.
       outputs: flat results.
+      named: the same results under the names that the function gives them, if they have others.
     """
 
-    def __init__(self, graph: FuncGraph, outputs: Sequence[Tensor], effects: Sequence[Operation]):
+    def __init__(
+        self,
+        graph: FuncGraph,
+        outputs: Sequence[Tensor],
+        effects: Sequence[Operation],
+        named: Sequence[Tensor] | None = None,
+    ) -> None:
         self.graph = graph
         self.outputs = list(outputs)
+        self.named = self.outputs if named is None else list(named)
         self.effects = list(effects)
         self.output_types = [t.dtype.base_dtype for t in self.outputs]
         self._runner: GraphRunner | None = None
@@ -241,17 +249,17 @@ class GraphFunction:
         """Enter the function in the library of a graph; returns it as that knows it."""
         known: FunctionDefinition | None = graph.functions.get(self.graph.name)
         if known is None:
-            self.graph.outputs = list(self.outputs)
+            self.graph.outputs = list(self.named)
             known = finish(self.graph, graph.functions)
         return known
 
     def function_def(self, name: str) -> Any:
         """Return the graph as a FunctionDef message."""
-        nodes = self._with_all_arguments()
-        for node in nodes:
-            if node.op_def.role is roles.ARGUMENT:
-                node.name = self.graph.inputs[node.attrs["index"]].op.name
-        return function_of_nodes(name, nodes)
+        function_pb = function_of_graph(self.graph, name, self.named)
+        for op in self.effects:
+            function_pb.signature.control_output.append(op.name)
+            function_pb.control_ret[op.name] = op.name
+        return function_pb
 
     def _wrap(self, values: Sequence[Any]) -> list[Tensor]:
         return [
@@ -407,6 +415,7 @@ class ConcreteFunction(Trackable):
 
     Args:
       flat: the tensors of these, with what they are made of, and None where there is no result.
+      made: what computes each of these.
     """
 
     def __init__(
@@ -414,6 +423,7 @@ class ConcreteFunction(Trackable):
         graph: FunctionGraph,
         structured_outputs: Any,
         flat: Sequence[Any],
+        made: Sequence[Any],
         arguments: Arguments,
         layout: Layout,
     ) -> None:
@@ -423,7 +433,10 @@ class ConcreteFunction(Trackable):
         self.arguments = arguments
         self._present = [leaf is not None for leaf in flat]
         self._plain = isinstance(structured_outputs, Tensor)
-        self.function = GraphFunction(graph, [t for t in flat if t is not None], graph.effects)
+        graph.structured_outputs = structured_outputs
+        graph.outputs = [t for t in flat if t is not None]
+        computed = [t for t in made if t is not None]
+        self.function = GraphFunction(graph, computed, graph.effects, graph.outputs)
         # As they are outside of all traces: a call may come from another one than the first did.
         captures: list[tuple[Any, Tensor]] = list(graph.captures)
         self._captured: list[Any] = [
@@ -523,7 +536,7 @@ class ConcreteFunction(Trackable):
     @property
     def outputs(self) -> list[Tensor]:
         """The graph's flat outputs."""
-        return self.function.outputs
+        return self.function.named
 
     @property
     def captured_inputs(self) -> list[Tensor]:

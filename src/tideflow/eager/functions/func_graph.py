@@ -35,7 +35,10 @@ class FunctionGraph(FuncGraph):
     Attributes:
       variables: those that it uses, in order of first use.
       effects: operations that must run.
+      structured_outputs: the function's results, once it is traced.
     """
+
+    structured_outputs: Any = None
 
     def __init__(self, name: str, outer_graph: Graph | None = None) -> None:
         super().__init__(name, outer_graph)
@@ -121,8 +124,8 @@ class FunctionGraph(FuncGraph):
         if all(tensor.op is not earlier for tensor in made.inputs):
             made.add_control_input(earlier)
 
-    def _bring_in(self, tensor: Tensor) -> Tensor:
-        made = super()._bring_in(tensor)
+    def _bring_in(self, tensor: Tensor, name: str) -> Tensor:
+        made = super()._bring_in(tensor, name)
         if isinstance(tensor, EagerTensor) and tensor.dtype is dtypes.resource:
             # What uses a resource runs where the resource is.
             made.op.device = tensor.held.device if tensor.is_here else tensor.device

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tideflow.graph import roles
 from tideflow.graph.defaults import eager_graph
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Operation, Tensor
@@ -60,9 +59,9 @@ def compute(tensor: Tensor, arguments: Sequence[Any]) -> Tensor:
 
 
 def _call(home: Any, op: Operation, values_of: Callable[[Operation], list[Tensor]]) -> list[Tensor]:
-    if op.op_def.role is roles.ARGUMENT:
-        graph = op.graph
-        assert isinstance(graph, FuncGraph)
+    graph = op.graph
+    assert isinstance(graph, FuncGraph)
+    if any(argument.op is op for argument in graph.inputs):
         for outer, inner in graph.captures:
             if inner.op is op:
                 return [outer]

@@ -198,10 +198,12 @@ class Function(Trackable):
                 outputs = nest.map_structure(
                     lambda leaf: self._as_output(graph, leaf), result, expand_composites=True
                 )
-                flat = nest.flatten(outputs, expand_composites=True)
+                made_by = nest.flatten(outputs, expand_composites=True)
+                flat = [_named(graph, tensor) for tensor in made_by]
+                outputs = nest.pack_sequence_as(outputs, flat, expand_composites=True)
         finally:
             local.tapes = tapes
-        return ConcreteFunction(graph, outputs, flat, arguments, self._layout)
+        return ConcreteFunction(graph, outputs, flat, made_by, arguments, self._layout)
 
     def _as_output(self, graph: FunctionGraph, leaf: Any) -> Any:
         if leaf is None or isinstance(leaf, Operation):
@@ -319,6 +321,15 @@ def function(
         return Function(inner, name.strip("<>"), input_signature, autograph, relaxes)
 
     return decorate if func is None else decorate(func)
+
+
+def _named(graph: FunctionGraph, result: Any) -> Any:
+    """Return a result under a name of its own, which tells it from an argument."""
+    if result is None:
+        return None
+    attrs = {"T": result.dtype.base_dtype}
+    with graph.name_scope(None), graph.control_dependencies(None):
+        return graph.create_op("Identity", [result], attrs).outputs[0]
 
 
 def _bound(function: Callable[..., Any], instance: Any) -> Callable[..., Any]:

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
-from tideflow.graph import roles
 from tideflow.graph.building import convert_to_tensor, make_op, shape_outputs
 from tideflow.graph.functions import FuncGraph, FunctionDefinition, define_function, new_body
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
@@ -61,7 +60,7 @@ def trace(
     """
     graph = new_body(f"{name}_{next(_uids)}", get_default_graph())
     with graph.as_default(), room_for_calls():
-        args = [graph.add_input(t.dtype, t.dims, f"arg{i}") for i, t in enumerate(inputs)]
+        args = [graph.add_input(t.dtype, t.dims, f"args_{i}") for i, t in enumerate(inputs)]
         result = function(*args)
         flat = nest.flatten(result, expand_composites=True)
         graph.outputs = [_output(graph, value) for value in flat if value is not None]
@@ -156,11 +155,7 @@ def call_op(graph: FuncGraph, inputs: Sequence[Tensor], name: str | None = None)
 
 def is_stateful(graph: FuncGraph) -> bool:
     """Whether a body has effects, or different results at different times."""
-    return any(
-        op.op_def.is_stateful
-        for op in graph.get_operations()
-        if op.op_def.role is not roles.ARGUMENT
-    )
+    return any(op.op_def.is_stateful for op in graph.body_operations)
 
 
 def _functional_op(
@@ -202,8 +197,6 @@ def share_captures(branches: Sequence[FuncGraph]) -> list[Tensor]:
         by_outer = {id(outer): (outer, inner) for outer, inner in branch.captures}
         branch.captures = [by_outer[key] for key in common]
         branch.inputs = [*own, *(inner for _, inner in branch.captures)]
-        for index, tensor in enumerate(branch.inputs):
-            tensor.op.attrs["index"] = index
     return list(common.values())
 
 

@@ -53,7 +53,7 @@ def _require_one_bool(pred: Tensor) -> None:
     """Raise InvalidArgumentError for a condition that is not one bool, as far as that is known."""
     if pred.dtype.base_dtype is not dtypes.bool_ or pred.shape.num_elements() not in (None, 1):
         raise errors.InvalidArgumentError(
-            f"the condition of a branch must be one bool; {pred.name} is of type "
+            f"the condition of a branch must be one bool; {pred.shown_name} is of type "
             f"{pred.dtype.name} and shape {pred.shape}"
         )
 
@@ -205,12 +205,12 @@ def _fits(loop_vars: Any, result: Any) -> bool:
 def _require_same(before: Tensor, after: Tensor, dims: Dims) -> None:
     if before.dtype.base_dtype is not after.dtype.base_dtype:
         raise TypeError(
-            f"loop variable {before.name!r} has dtype {before.dtype.name} before the loop, but "
-            f"dtype {after.dtype.name} after one iteration"
+            f"loop variable {before.shown_name!r} has dtype {before.dtype.name} before the "
+            f"loop, but dtype {after.dtype.name} after one iteration"
         )
     if not narrows(dims, after.dims):
         raise ValueError(
-            f"loop variable {before.name!r} enters the loop with shape "
+            f"loop variable {before.shown_name!r} enters the loop with shape "
             f"{shapes.format_dims(before.dims)}, but has shape {shapes.format_dims(after.dims)} "
             "after one iteration; give shape_invariants for what changes"
         )

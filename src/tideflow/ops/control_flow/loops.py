@@ -38,7 +38,7 @@ class LoopBuilder:
             dims = value.dims if invariants is None else invariants[i]
             if not _fits(value.dims, dims):
                 raise ValueError(
-                    f"loop variable {value.name!r} has shape {value.shape}, which its shape "
+                    f"loop variable {value.shown_name!r} has shape {value.shape}, which its shape "
                     f"invariant {shapes.format_dims(dims)} does not allow"
                 )
             self.context.variables.append(self._carry(value, dims))

@@ -46,7 +46,7 @@ class _Rows:
         counts: Dims = (None,)
         for tensor in tensors:
             if tensor.dims == ():
-                raise ValueError(f"elems must have rows, but {tensor.name!r} is a scalar")
+                raise ValueError(f"elems must have rows, but {tensor.shown_name!r} is a scalar")
             if tensor.dims is not None:
                 counts = shapes.merge(counts, tensor.dims[:1])
         assert counts is not None

@@ -86,8 +86,9 @@ def optional_from_value(ctx: KernelContext, components: list[Any]) -> Any:
 
 
 def is_of_a_value(optional: Any) -> bool:
-    """Return whether a tensor of a graph is an optional that was made of tensors there."""
-    return bool(optional.op.type == "OptionalFromValue")
+    """Return whether a tensor may be an optional that was made of tensors; in graphs, whether it
+    is one that was made there."""
+    return bool(optional.graph.is_eager or optional.op.type == "OptionalFromValue")
 
 
 @op(

@@ -224,8 +224,7 @@ def _copied(variant: Tensor) -> Tensor:
 
 
 def _check_copied(op: Operation) -> None:
-    role = op.op_def.role
-    if role is roles.ARGUMENT or (role is roles.PLACEHOLDER and not op.inputs):
+    if op.op_def.role is roles.PLACEHOLDER and not op.inputs:
         raise ValueError(
             f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value. A one-shot "
             "iterator keeps no inputs; use `make_initializable_iterator`"

@@ -87,7 +87,9 @@ def _by_gradients(
     seed = convert_to_tensor(np.zeros(y_shape, y.dtype.as_numpy_dtype))
     (grad,) = gradients(y, x, grad_ys=seed)
     if grad is None:
-        raise ValueError(f"{y.name!r} does not depend on {x.name!r} through differentiable ops")
+        raise ValueError(
+            f"{y.shown_name!r} does not depend on {x.shown_name!r} through differentiable ops"
+        )
     dense = convert_to_tensor(grad)
     count = int(np.prod(y_shape))
     columns = np.zeros((start.size, count), start.dtype)

@@ -257,7 +257,5 @@ def _common_inputs(backwards: Sequence[Backward], outer: dict[int, Tensor]) -> l
             inners.append(inner)
         graph.captures = [(t, inner) for t, inner in zip(passed.values(), inners)]
         graph.inputs = [*seeds, *inners]
-        for index, tensor in enumerate(graph.inputs):
-            tensor.op.attrs["index"] = index
         graph.outer_graph = get_default_graph()
     return list(passed.values())

@@ -414,7 +414,7 @@ def _checked(y: Tensor, grad: TensorLike, index: int) -> Any:
     given = convert_to_tensor(grad, wanted, name=f"grad_ys_{index}")
     if wanted is not None and not shapes.compatible(given.dims, y.dims):
         raise ValueError(
-            f"grad_ys[{index}] has shape {given.shape}; its y {y.name!r} has {y.shape}"
+            f"grad_ys[{index}] has shape {given.shape}; its y {y.shown_name!r} has {y.shape}"
         )
     return apply_op("Identity", given, name=f"grad_ys_{index}")
 
@@ -431,7 +431,7 @@ def _match_shape(unit: Unit, tensor: Tensor, grad: Tensor) -> None:
     except ValueError:
         raise ValueError(
             f"the gradient of {unit.name!r} gave {grad.shape} for input "
-            f"{tensor.name!r} of shape {tensor.shape}"
+            f"{tensor.shown_name!r} of shape {tensor.shape}"
         ) from None
 
 

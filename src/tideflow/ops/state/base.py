@@ -340,7 +340,7 @@ class Variable(Trackable, metaclass=_VariableMeta):
         if not initial.shape.is_fully_defined():
             raise ValueError(
                 f"initial_value must have a shape specified: the shape {initial.shape} of "
-                f"{initial.name!r} is not fully known; set it, or make the variable with "
+                f"{initial.shown_name!r} is not fully known; set it, or make the variable with "
                 "validate_shape=False"
             )
         return initial.shape

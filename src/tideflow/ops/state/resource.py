@@ -144,7 +144,7 @@ class ResourceVariable(Variable):
         if not self.shape.is_compatible_with(tensor.shape):
             raise ValueError(
                 f"variable {self.name!r} has shape {self.shape}; a value of shape {tensor.shape} "
-                f"({tensor.name!r}) cannot be assigned"
+                f"({tensor.shown_name!r}) cannot be assigned"
             )
         validate = self._validate_shape and self.shape.is_fully_defined()
         op = apply_op("AssignVariableOp", self.handle, tensor, validate_shape=validate, name=name)
