@@ -218,3 +218,24 @@ def test_py_function_is_called_with_eager_tensors_where_only_the_v1_shape_is_imp
             "False",
         ]
     )
+
+
+def test_regular_expressions_are_those_of_re2() -> None:
+    replaced = tf.strings.regex_replace
+    assert value_of(replaced("aab a\u00e9", "a*|\u00e9", r"<\0>")) == "<aa>b<> <a>\u00e9<>".encode()
+    assert value_of(replaced("h\u00e9\u00e9", "\u00e9?", "|")) == b"|h||"
+    assert value_of(replaced(b"h\xc3\xc3\xa9", "x?", "|")) == b"|h|\xc3|\xc3\xa9|"
+    assert value_of(replaced("aXb", r"\pL", "E")) == b"EEE"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Invalid pattern: .*<=.*, error: "):
+        value_of(replaced("a", "(?<=a)b", "E"))
+
+
+def test_no_pattern_and_no_number_takes_time_that_grows_faster_than_the_text() -> None:
+    # Python's own would take longer than the machine lasts.
+    matched = tf.strings.regex_full_match("a" * 100_000 + "!", "(a+)+$")
+    assert not value_of(matched)
+    digits = "1" * 200_000
+    for text, default in ((digits, 1), (digits + "x", 1.0), ("0x" + digits + "z", 1.0)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not a valid"):
+            value_of(tf.io.decode_csv(text, [[default]]))
+    assert value_of(tf.io.decode_csv("-" + "0" * 6000 + "12", [[1]])) == [-12]

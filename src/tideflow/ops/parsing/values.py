@@ -351,12 +351,15 @@ def _check_csv(delimiter: bytes, select_cols: list[int], count: int) -> None:
         )
 
 
+# More than any type has; to read all of a long field would take time that grows with its square.
+_MOST_DIGITS = 30
 _INTEGER = re.compile(rb"\s*[+-]?\d+\s*\Z")
+# The digits before a point are taken as a whole: else each cut of them would be tried.
 _FLOAT = re.compile(
-    rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*\Z", re.IGNORECASE
+    rb"\s*[+-]?(\d++\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*\Z", re.IGNORECASE
 )
 _HEXADECIMAL = re.compile(
-    rb"\s*[+-]?0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)(p[+-]?\d+)?\s*\Z", re.IGNORECASE
+    rb"\s*[+-]?0x([\da-f]++\.?[\da-f]*|\.[\da-f]+)(p[+-]?\d+)?\s*\Z", re.IGNORECASE
 )
 
 
@@ -374,8 +377,12 @@ def _parsed(field: bytes, dtype: DType, at: int, row: int) -> Any:
 def csv_value(field: bytes, dtype: DType) -> int | float | None:
     """Return the number that a field is; None for a field that is none of that type."""
     if dtype.is_integer:
-        if _INTEGER.match(field) and dtype.min <= int(field) <= dtype.max:
-            return int(field)
+        if not _INTEGER.match(field):
+            return None
+        signed = field.strip()
+        digits = signed.lstrip(b"+-").lstrip(b"0") or b"0"
+        number = int(digits[:_MOST_DIGITS]) * (-1 if signed.startswith(b"-") else 1)
+        return number if dtype.min <= number <= dtype.max else None
     elif _FLOAT.match(field):
         return float(field)
     elif _HEXADECIMAL.match(field):
