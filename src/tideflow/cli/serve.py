@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from types import FrameType
 
 import click
 
+from tideflow.cli.ending import ended_in_time
 from tideflow.cli.problems import UsageProblem, told_to_user
 from tideflow.cli.settings import set_option, settings_from, tls_options, with_tls
 from tideflow.cluster import ClusterSpec, Server, TaskConfig
 from tideflow.platform import waits
-from tideflow.platform.settings import Settings, using
+from tideflow.platform.settings import NO_FILES, Settings, using
+from tideflow.transport import is_loopback
 from tideflow.transport.credentials import reload_all
 from tideflow.wire import messages as pb
 
@@ -52,6 +55,13 @@ _CLUSTER = f"Give --cluster JSON like {_EXAMPLE}\nor a file with such text."
     help="Answer other users of this host, too, not just the own one and root.",
 )
 @click.option(
+    "--file-root",
+    "file_roots",
+    multiple=True,
+    metavar="DIR",
+    help="Let graphs reach files beneath a folder, and no others; may be given again.",
+)
+@click.option(
     "--cpus",
     type=click.IntRange(1, 256),
     default=1,
@@ -74,6 +84,7 @@ def serve(
     insecure: bool,
     insecure_peers: tuple[str, ...],
     allow_local_users: bool,
+    file_roots: tuple[str, ...],
     cpus: int,
     session_gc: float,
     words: tuple[str, ...],
@@ -88,6 +99,9 @@ def serve(
     It answers its own user and root, on this host. At an address that other hosts reach it does not
     start without certificates (--tls), or --insecure. Certificates are read again when their files
     change, and at SIGHUP.
+
+    Graphs reach all files that the own user can, unless --file-root says which; at an address that
+    other hosts reach, none without it.
 
     \b
     Examples:
@@ -105,11 +119,23 @@ def serve(
     if insecure_peers:
         with told_to_user("Write networks as 10.0.0.0/24.", UsageProblem):
             settings = settings.replace(insecure_peers=",".join(insecure_peers))
-    with using(settings), stopped_by_signals() as stop, _certificates_by_signal(settings):
+    if file_roots:
+        with told_to_user("Give folders that are there.", UsageProblem):
+            folders = os.pathsep.join(map(os.path.abspath, file_roots))
+            settings = settings.replace(file_roots=folders)
+    with (
+        using(settings),
+        stopped_by_signals() as stop,
+        _certificates_by_signal(settings),
+        contextlib.ExitStack() as watched,
+    ):
         spec, job, task = _place(cluster, job, task)
         with told_to_user("Correct --job or --task, or add the task to the cluster.", UsageProblem):
-            spec.task_address(job, task)
+            address = spec.task_address(job, task)
+        if not settings.file_roots and (listen_all or not is_loopback(address)):
+            watched.enter_context(using(settings.replace(file_roots=NO_FILES)))
         config = pb.ConfigProto(device_count={"CPU": cpus})
+        watched.enter_context(ended_in_time())
         with told_to_user("Look at the address that the cluster gives this task."):
             server = Server(
                 spec,

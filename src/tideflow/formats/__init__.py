@@ -4,6 +4,7 @@ Everything here raises the protocol's errors (tideflow.wire.errors) and knows no
 
 from __future__ import annotations
 
+from tideflow.formats.access import matching, open_file, permitted
 from tideflow.formats.bundle_files import index_path
 from tideflow.formats.checkpoint_files import is_slice_file, open_checkpoint
 from tideflow.formats.compressed_element import (
@@ -64,9 +65,12 @@ __all__ = [
     "index_path",
     "is_slice_file",
     "make_directory",
+    "matching",
     "merge_bundles",
     "open_checkpoint",
+    "open_file",
     "path_of",
+    "permitted",
     "siphash",
     "text_lines",
     "tf_records",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from google.protobuf.message import DecodeError
 
+from tideflow.formats.access import open_file, permitted
 from tideflow.formats.files import AtomicFile, file_errors
 from tideflow.formats.sorted_table import read_table, write_table
 from tideflow.wire import errors
@@ -96,12 +97,12 @@ def make_directory(path: str) -> None:
     """Make a directory if it is not there; its parent must be."""
     if path:
         with contextlib.suppress(FileExistsError, FileNotFoundError, PermissionError):
-            os.mkdir(path)
+            os.mkdir(permitted(path))
 
 
 def read_index(prefix: str) -> tuple[pb.BundleHeaderProto, dict[bytes, pb.BundleEntryProto]]:
     path = index_path(prefix)
-    with file_errors("read checkpoint", path), open(path, "rb") as file:
+    with file_errors("read checkpoint", path), open_file(path) as file:
         data = file.read()
     header: pb.BundleHeaderProto | None = None
     entries: dict[bytes, pb.BundleEntryProto] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import TypeAlias
 
+from tideflow.formats.access import matching
 from tideflow.formats.bundle_files import index_path
 from tideflow.formats.slice_file import SliceFiles
 from tideflow.formats.tensor_bundle import BundleReader
@@ -15,7 +15,7 @@ CheckpointFiles: TypeAlias = BundleReader | SliceFiles
 
 def is_slice_file(prefix: str) -> bool:
     """Whether a name is that of a checkpoint of the first version: a file, or files that match."""
-    return not os.path.exists(index_path(prefix)) and bool(glob.glob(prefix))
+    return not os.path.exists(index_path(prefix)) and bool(matching(prefix))
 
 
 def open_checkpoint(prefix: str) -> CheckpointFiles:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+from tideflow.formats.access import open_file, permitted
 from tideflow.platform import clock
 from tideflow.wire import errors
 
@@ -52,13 +53,14 @@ def file_errors(doing: str, path: str) -> Iterator[None]:
 def path_of(value: Any, what: str) -> str:
     """Return the path that a string tensor of one element holds.
 
-    Raises: InvalidArgumentError for a tensor of more elements or none.
+    Raises: InvalidArgumentError for a tensor of more elements or none; PermissionDeniedError for a
+    file that graphs may not reach.
     """
     shape = getattr(value, "shape", ())
     if shape and getattr(value, "size", 1) != 1:
         raise errors.InvalidArgumentError(f"{what} must be one string; its shape is {list(shape)}")
     item = value.item() if hasattr(value, "item") else value
-    return os.fsdecode(item)
+    return permitted(os.fsdecode(item))
 
 
 # Behind it come 16 digits.
@@ -83,13 +85,13 @@ class AtomicFile:
     ) -> None:
         self.path = path
         self._check = check
-        self._temporary = f"{path}{_TEMPORARY}{uuid.uuid4().hex[:16]}"
+        self._temporary = f"{permitted(path)}{_TEMPORARY}{uuid.uuid4().hex[:16]}"
         self._file: BinaryIO | None = None
         self._publish = publish
 
     def __enter__(self) -> AtomicFile:
         with file_errors("write", self.path):
-            self._file = open(self._temporary, "wb", buffering=1 << 16)
+            self._file = open_file(self._temporary, "wb", 1 << 16)
             with contextlib.suppress(OSError):  # not all file systems have locks
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self
@@ -123,7 +125,7 @@ class AtomicFile:
         """Give the file its name, in place of any other file that has it."""
         self._check()
         with file_errors("write", path):
-            os.replace(self._temporary, path)
+            os.replace(self._temporary, permitted(path))
             sync_directory(os.path.dirname(path))
 
     def discard(self) -> None:

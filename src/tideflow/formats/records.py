@@ -15,9 +15,10 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
-from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tideflow.formats import snappy
+from tideflow.formats.access import open_file
 from tideflow.formats.files import file_errors
 from tideflow.wire import checksum, errors
 
@@ -41,7 +42,7 @@ class RecordFile:
         self.path = path
         self.compression = compression
         with file_errors("read", path):
-            self._file: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close
+            self._file = open_file(path)
         self._unpack = self._unpacker()
         self._buffer = b""
         self.ended = False
@@ -312,10 +313,10 @@ class RecordWriter:
     """
 
     def __init__(self, path: Any, compressor: Compressor | None = None) -> None:
-        self._path = os.fspath(path)
+        self._path = os.fsdecode(path)
         self._compressor = compressor
         with file_errors("write", self._path):
-            self._file: BinaryIO = open(self._path, "wb")  # noqa: SIM115 - closed by close
+            self._file = open_file(self._path, "wb")
         self._closed = False
 
     def write(self, record: bytes) -> None:

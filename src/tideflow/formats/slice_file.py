@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.formats.access import open_file
 from tideflow.formats.files import AtomicFile, file_errors
 from tideflow.formats.sorted_table import read_table, write_table
 from tideflow.wire import dtypes, errors
@@ -138,7 +139,7 @@ class SliceFiles:
 
     def _load(self, path: str) -> None:
         try:
-            with file_errors("read", path), open(path, "rb") as file:
+            with file_errors("read", path), open_file(path) as file:
                 found = dict(read_table(file.read(), path))
         except errors.OpError as error:
             raise errors.DataLossError(

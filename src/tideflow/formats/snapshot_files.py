@@ -22,6 +22,7 @@ from pathlib import Path
 
 from google.protobuf import text_format
 
+from tideflow.formats.access import permitted
 from tideflow.formats.files import AtomicFile, file_errors
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -35,7 +36,7 @@ class SnapshotFiles:
     """The files of a snapshot, by its directory."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
+        self.path = Path(permitted(str(path)))
         self.metadata = self.path / "snapshot.metadata"
         self.element_spec = self.path / "dataset_spec.pb"
         self.definition = self.path / "dataset_def.proto"

@@ -26,6 +26,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tideflow.blocking import Parts
+from tideflow.formats.access import open_file
 from tideflow.formats.bundle_files import (
     data_path,
     index_path,
@@ -485,7 +486,7 @@ class BundleReader:
                     raise self._loss(name, f"lies in shard {shard} of {self.header.num_shards}")
                 path = data_path(self.prefix, shard, self.header.num_shards)
                 with file_errors("read", path):
-                    self._files[shard] = open(path, "rb")  # noqa: SIM115 - closed by close
+                    self._files[shard] = open_file(path)
             return self._files[shard]
 
     def _check_size(self, entry: pb.BundleEntryProto, name: str, file: BufferedReader) -> None:

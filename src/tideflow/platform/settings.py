@@ -36,6 +36,9 @@ DEFAULT = "default"
 ENVIRONMENT = "environment variable"
 ARGUMENT = "argument"
 
+# What Settings.file_roots says where graphs reach no files.
+NO_FILES = "none"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -99,6 +102,12 @@ def _parse_platform(text: str) -> str:
 def _networks(text: str) -> str:
     for one in text.split(","):
         ipaddress.ip_network(one)
+    return text
+
+
+def _folders(text: str) -> str:
+    if text != NO_FILES and not all(map(os.path.isabs, text.split(os.pathsep))):
+        raise ValueError(text)
     return text
 
 
@@ -195,6 +204,16 @@ class Settings:
         "TIDEFLOW_INSECURE_PEERS", "", _text("networks such as 10.0.0.0/24,10.1.0.0/24", _networks),
         "Networks whose hosts are spoken to without TLS, and may call without any proof: those of "
         "TensorFlow's servers in a cluster with ours. Whoever has such an address can run code.",
+    )  # fmt: skip
+    file_roots: str = _setting(
+        "TIDEFLOW_FILE_ROOTS", "", _text("none, or folders as /data:/logs", _folders),
+        "Folders beneath which graphs may read and write files; none: they reach no files. Unset: "
+        "all files of the user. Servers and sessions of one process cannot differ in this.",
+    )  # fmt: skip
+    memory: bool | int = _setting(
+        "TIDEFLOW_MEMORY", True, _switch_or_number("on, off, or a number of MiB", math.inf),
+        "How many MiB the process of a server may hold before it refuses what callers send and ask "
+        "for. on: half of what it may use. off: no limit.",
     )  # fmt: skip
     token_file: str = _setting(
         "TIDEFLOW_TOKEN_FILE", "", _text("a file"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tideflow.transport.callers import Caller, current_caller
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
-from tideflow.transport.h2 import Proxy, lend_memory, split_host_port
+from tideflow.transport.h2 import Proxy, is_loopback, lend_memory, split_host_port
 from tideflow.transport.inprocess import LocalChannel
 from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.network import free_ports
@@ -34,6 +34,7 @@ __all__ = [
     "free_ports",
     "growing_pauses_s",
     "has_pipes",
+    "is_loopback",
     "lend_memory",
     "make_channel",
     "make_server",

@@ -12,7 +12,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from tideflow.formats import BundleReader, BundleWriter, file_errors, index_path
+from tideflow.formats import BundleReader, BundleWriter, file_errors, index_path, permitted
 from tideflow.ops.data.record_stream import in_file_thread
 from tideflow.ops.data.values import Dataset, Element, Iterator, owned
 from tideflow.platform import clock
@@ -142,7 +142,7 @@ class FileCached:
 
     def __init__(self, dataset: Dataset, path: str) -> None:
         self._dataset = dataset
-        self._path = path
+        self._path = permitted(path)
         self._source: Iterator | None = None
 
     async def next(self) -> Element | None:

@@ -17,12 +17,20 @@ import struct
 from collections.abc import Callable, Sequence
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tideflow.formats import FileRecords, RecordFile, compressor_of, file_errors, snappy
+from tideflow.formats import (
+    FileRecords,
+    RecordFile,
+    compressor_of,
+    file_errors,
+    open_file,
+    permitted,
+    snappy,
+)
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.fingerprints import combined, fingerprint_of
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
@@ -150,7 +158,7 @@ class _RunFiles:
         path = str(self._path / self._name / f"{self._files:08d}.snapshot")
         self._packer = compressor_of("" if self._compression == _SNAPPY else self._compression)
         with file_errors("write", path):
-            self._file: BinaryIO = open(path, "wb")  # noqa: SIM115 - closed by _end
+            self._file = open_file(path, "wb")
         self._files += 1
         self._written = 0
 
@@ -231,14 +239,14 @@ class _Snapshot:
         if not name:
             name = f"{combined(await fingerprint_of(source), choice.compression):x}"
         if choice.mode != "write":
-            directory = Path(choice.read_path) / name
+            directory = Path(permitted(choice.read_path)) / name
             found = await in_file_thread(lambda: self._metadata(directory))
             if choice.mode == "read" or (found is not None and found.finalized):
                 return self._reading(directory, found)
             if found is not None and not self._is_expired(found):
                 # Another program is writing it.
                 return source.iterator()
-        written = Path(choice.write_path) / name
+        written = Path(permitted(choice.write_path)) / name
         return Saving(
             source,
             lambda: _RunFiles(written, source.types, choice.compression, name, choice.most_bytes),

@@ -8,7 +8,6 @@ core/lib/io/{inputbuffer,record_reader,zlib_inputstream}.cc.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -24,6 +23,8 @@ from tideflow.formats import (
     check_fixed_length,
     file_errors,
     fixed_length_records,
+    matching,
+    permitted,
     text_lines,
     tf_records,
 )
@@ -185,8 +186,8 @@ def _matches(pattern: bytes) -> list[bytes]:
     if not directory:
         directory, pattern = b".", b"./" + pattern
     with file_errors("list", os.fsdecode(directory)):
-        os.scandir(directory).close()
-    found = glob.glob(pattern.replace(b"[^", b"[!"), include_hidden=True)
+        os.scandir(permitted(os.fsdecode(directory))).close()
+    found = matching(pattern.replace(b"[^", b"[!"))
     return sorted(name for name in found if not os.path.isdir(name))
 
 

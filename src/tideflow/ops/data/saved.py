@@ -28,6 +28,7 @@ from tideflow.formats import (
     RecordWriter,
     compressor_of,
     file_errors,
+    permitted,
     tf_records,
 )
 from tideflow.graph.kernel import KernelContext
@@ -226,7 +227,7 @@ def _saving(
 
     shard_func: tells the shard of an element; None for a single shard.
     """
-    directory, kind = Path(os.fsdecode(path)), compression_of_files(compression)
+    directory, kind = Path(permitted(os.fsdecode(path))), compression_of_files(compression)
 
     def iterate() -> Iterator:
         function = None if shard_func is None else shard_func.instantiate()
@@ -360,7 +361,7 @@ def load_dataset(
 
     Raises: NotFoundError where nothing was saved.
     """
-    directory, kind = Path(os.fsdecode(path)), compression_of_files(compression)
+    directory, kind = Path(permitted(os.fsdecode(path))), compression_of_files(compression)
     metadata = metadata_of(directory)
     shards = shards_of(directory / metadata.run_id, kind, output_types, dims_of(output_shapes))
     return Elements(lambda: MadeOf(reader_func.instantiate(), shards), metadata.num_elements)

@@ -13,7 +13,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from tideflow.formats import FileRecords, file_errors
+from tideflow.formats import FileRecords, file_errors, permitted
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.fingerprints import combined, fingerprint_of
@@ -69,7 +69,7 @@ class _Snapshot:
 
     async def _begin(self) -> Iterator:
         name = str(await self._hash_of())
-        read, written = (Path(path) / name for path in self._paths)
+        read, written = (Path(permitted(path)) / name for path in self._paths)
         shards = await in_file_thread(lambda: self._shards(read))
         if shards is not None:
             return MadeOf(self._reader_func.instantiate(), shards)
@@ -177,7 +177,7 @@ def snapshot_dataset_reader(
         raise fail(f"Snapshot reader version: {version} is not supported.")
     if start_index < 0:
         raise fail(f"start_index must not be negative; it is {start_index}")
-    directory = Path(os.fsdecode(shard_dir))
+    directory = Path(permitted(os.fsdecode(shard_dir)))
     first = str(directory / f"{0:08d}.snapshot")
     found = sorted(str(path) for path in directory.glob("*.snapshot"))
     return _of_files(found or [first], compression, output_types, start_index)

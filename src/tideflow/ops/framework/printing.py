@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.formats import open_file
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
@@ -175,7 +176,7 @@ def print_v2_kernel(
     elif output_stream in _LOG_LEVELS:
         _log.log(_LOG_LEVELS[output_stream], "%s", line.rstrip("\n"))
     elif output_stream.startswith("file://"):
-        with open(output_stream.removeprefix("file://"), "ab") as file:
+        with open_file(output_stream.removeprefix("file://"), "ab") as file:
             step.check()  # to open a pipe is to wait for who reads it
             file.write(said + end.encode())
     else:

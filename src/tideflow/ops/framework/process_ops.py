@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.formats import file_errors
+from tideflow.formats import file_errors, open_file
 from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
@@ -111,7 +111,7 @@ def immutable_const(
     """
     if dtype in (dtypes.string, dtypes.resource, dtypes.variant):
         raise errors.UnimplementedError(f"a file holds no tensor of {dtype.name}")
-    with file_errors("read", memory_region_name), open(memory_region_name, "rb") as file:
+    with file_errors("read", memory_region_name), open_file(memory_region_name) as file:
         sizes = shape.as_list()
         count, size = shape.num_elements() or 0, os.fstat(file.fileno()).st_size
         wanted = count * np.dtype(dtype.as_numpy_dtype).itemsize

@@ -16,7 +16,7 @@ import threading
 import weakref
 from typing import Any, BinaryIO
 
-from tideflow.formats import file_errors, framed
+from tideflow.formats import file_errors, framed, open_file, permitted
 from tideflow.platform import clock, threads, waits
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -103,13 +103,13 @@ class _EventFile:
 def _open_new(directory: str, suffix: str) -> tuple[str, BinaryIO]:
     """Open a file that is not there yet; readers take files in the order of their names."""
     with file_errors("make the directory", directory):
-        os.makedirs(directory or os.curdir, exist_ok=True)
+        os.makedirs(permitted(directory or os.curdir), exist_ok=True)
     # A second file of a second is called as if it came later.
     for second in itertools.count(int(clock.wall_s())):
         name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}{suffix}"
         path = os.path.join(directory, name)
         try:
-            return path, open(path, "xb")
+            return path, open_file(path, "xb")
         except FileExistsError:
             continue
         except OSError:

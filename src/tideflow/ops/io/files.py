@@ -5,14 +5,13 @@ Source: tensorflow/core/kernels/whole_file_read_ops.cc, matching_files_op.cc.
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Any
 
 import numpy as np
 
 from tideflow.blocking import FILES, StopFlag, run_blocking
-from tideflow.formats import AtomicFile, file_errors, path_of
+from tideflow.formats import AtomicFile, file_errors, matching, open_file, path_of
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
@@ -41,7 +40,7 @@ async def read_file_kernel(ctx: KernelContext, filename: Array | bytes) -> Any:
 
     def work(flag: StopFlag) -> Any:
         made = np.empty((), object)
-        with file_errors("read", path), open(path, "rb") as file:
+        with file_errors("read", path), open_file(path) as file:
             made[()] = file.read()
         return made
 
@@ -100,7 +99,7 @@ async def matching_files_kernel(ctx: KernelContext, pattern: Array | bytes) -> A
         found: list[bytes] = []
         for one in patterns:
             flag.check()
-            found += glob.glob(one, include_hidden=True)
+            found += matching(one)
         made = np.empty(len(found), object)
         made[:] = sorted(found)
         return made

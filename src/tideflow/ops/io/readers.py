@@ -13,7 +13,6 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +23,7 @@ from tideflow.formats import (
     RecordFile,
     file_errors,
     fixed_length_records,
+    open_file,
     text_lines,
     tf_records,
 )
@@ -325,8 +325,8 @@ async def tf_record_reader_v2(
 
 def _whole(path: str) -> PyIterator[bytes]:
     def read() -> PyIterator[bytes]:
-        with file_errors("read", path):
-            contents = Path(path).read_bytes()
+        with file_errors("read", path), open_file(path) as file:
+            contents = file.read()
         yield contents
 
     return read()

@@ -6,7 +6,6 @@ TensorFlow's order depends on its threads, and is not this one.
 
 from __future__ import annotations
 
-import glob
 import random
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.blocking import FILES, StopFlag, run_blocking
-from tideflow.formats import WINDOW_BITS, FileRecords, tf_records
+from tideflow.formats import WINDOW_BITS, FileRecords, matching, tf_records
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
@@ -57,7 +56,7 @@ class _Records:
         return found
 
     def _of_an_epoch(self) -> Iterator[bytes]:
-        paths = sorted(glob.glob(self._pattern, include_hidden=True))
+        paths = sorted(matching(self._pattern))
         if not paths:
             raise errors.NotFoundError(f"Found no files at {self._pattern}")
         self._random.shuffle(paths)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.blocking import FILES, StopFlag, run_blocking
-from tideflow.formats import file_errors, path_of
+from tideflow.formats import file_errors, open_file, path_of
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
@@ -22,7 +22,7 @@ from tideflow.wire import errors
 
 
 def _lines(path: str) -> list[bytes]:
-    with file_errors("read", path), open(path, "rb") as file:
+    with file_errors("read", path), open_file(path) as file:
         return file.read().splitlines()
 
 

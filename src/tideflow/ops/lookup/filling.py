@@ -20,7 +20,7 @@ from tideflow.blocking import (
     run_blocking,
     run_sized,
 )
-from tideflow.formats import file_errors, path_of
+from tideflow.formats import file_errors, open_file, path_of
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
@@ -131,7 +131,7 @@ async def initialize_table_from_text_file(
         return
 
     def work(flag: StopFlag) -> list[bytes]:
-        with file_errors("read", path), open(path, "rb") as file:
+        with file_errors("read", path), open_file(path) as file:
             return file.read().splitlines()
 
     lines = await run_blocking(FILES, work)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tideflow.formats import open_file
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
@@ -367,7 +367,8 @@ def fixed_unigram_kernel(
 def _read_counts(path: str) -> list[float]:
     """Read the last column of a file of comma separated values."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        with open_file(path) as file:
+            lines = file.read().decode().splitlines()
     except FileNotFoundError:
         raise errors.NotFoundError(f"vocab_file {path}: no such file") from None
     try:

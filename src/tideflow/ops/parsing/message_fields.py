@@ -12,7 +12,6 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf import (
@@ -27,6 +26,7 @@ from google.protobuf import (
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
+from tideflow.formats import open_file
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
@@ -159,7 +159,8 @@ def _content_of(source: str) -> bytes:
     if source.startswith(_BYTES):
         return encoded.removeprefix(_BYTES.encode())
     try:
-        return Path(source).read_bytes()
+        with open_file(source) as file:
+            return file.read()
     except (OSError, ValueError):
         raise _no_descriptors(source) from None
 

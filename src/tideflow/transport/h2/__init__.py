@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from tideflow.transport.h2.channel import H2Channel
 from tideflow.transport.h2.forwarding import Proxy
-from tideflow.transport.h2.listening import split_host_port
+from tideflow.transport.h2.listening import is_loopback, split_host_port
 from tideflow.transport.h2.messages import lend_memory
 from tideflow.transport.h2.server import H2Server
 
-__all__ = ["H2Channel", "H2Server", "Proxy", "lend_memory", "split_host_port"]
+__all__ = ["H2Channel", "H2Server", "Proxy", "is_loopback", "lend_memory", "split_host_port"]

@@ -99,7 +99,7 @@ def require_loopback(address: str, hosts: list[str], *, open_to: str) -> None:
     address: as the user wrote it.  hosts: what it stands for.  open_to: as of `listen`.
     Raises: FailedPreconditionError.
     """
-    wide = [host for host in hosts if not ipaddress.ip_address(host.partition("%")[0]).is_loopback]
+    wide = [host for host in hosts if not _is_loopback(host)]
     if not wide:
         return
     if not open_to:
@@ -112,6 +112,22 @@ def require_loopback(address: str, hosts: list[str], *, open_to: str) -> None:
             " TIDEFLOW_TLS=DIR or TIDEFLOW_INSECURE=on"
         )
     _LOGGER.warning("%s is open to %s: anybody there can run code as this user", address, open_to)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether a server at an address is reached from this host alone.
+
+    Raises: InvalidArgumentError for what is no address; socket.gaierror for an unknown host.
+    """
+    if unix_path(address) is not None:
+        return True
+    host, _ = split_host_port(address)
+    found = network.resolve_blocking(host, None, to_listen=True)
+    return all(_is_loopback(str(where[0])) for *_, where in found)
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
 async def addresses_of(address: str) -> list[str]:
