@@ -15,6 +15,7 @@ from tideflow.cli.ending import ended_in_time
 from tideflow.cli.problems import UsageProblem, told_to_user
 from tideflow.cli.settings import set_option, settings_from, tls_options, with_tls
 from tideflow.cluster import ClusterSpec, Server, TaskConfig
+from tideflow.cluster.memory_limit import end_of_memory
 from tideflow.platform import waits
 from tideflow.platform.settings import NO_FILES, Settings, using
 from tideflow.transport import is_loopback
@@ -136,6 +137,7 @@ def serve(
             watched.enter_context(using(settings.replace(file_roots=NO_FILES)))
         config = pb.ConfigProto(device_count={"CPU": cpus})
         watched.enter_context(ended_in_time())
+        end_of_memory(settings.memory)
         with told_to_user("Look at the address that the cluster gives this task."):
             server = Server(
                 spec,

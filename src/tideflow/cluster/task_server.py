@@ -5,12 +5,15 @@ Everything here is on the event loop; `tideflow.cluster.server` is the door for 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.coordination import CoordinationServicer, coordination_config
 from tideflow.cluster.eager import EagerWorker
 from tideflow.cluster.master import Master
+from tideflow.cluster.memory_limit import most_held_bytes
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
 from tideflow.cluster.status import StatusPage
 from tideflow.cluster.stopping import stop_in_turn
@@ -21,6 +24,7 @@ from tideflow.transport import Service, TransportServer, make_server, prepare
 from tideflow.transport.credentials import find_files
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import worker_name
+from tideflow.wire.room import limit_room
 
 # A user is promised five seconds.
 _STOP_S = 4.5
@@ -71,6 +75,7 @@ class TaskServer:
         )
         self._listen_all = options.listen_all
         self._transport: TransportServer | None = None
+        self._lift_limit: Callable[[], None] = lambda: None
         self._is_stopping = False
 
     @property
@@ -103,6 +108,9 @@ class TaskServer:
         )
         port = await transport.start()
         self._transport = transport
+        most = most_held_bytes(settings.memory)
+        if most:
+            self._lift_limit = limit_room(most)
         self.address = with_port(self.address, port)
         self.worker.workers.set_own_address(self.address)
 
@@ -112,6 +120,7 @@ class TaskServer:
         if self._is_stopping:
             return
         self._is_stopping = True
+        self._lift_limit()
         transport = self._transport
         await stop_in_turn(
             _STOP_S,

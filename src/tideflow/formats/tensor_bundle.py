@@ -20,7 +20,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -486,7 +486,7 @@ class BundleReader:
                     raise self._loss(name, f"lies in shard {shard} of {self.header.num_shards}")
                 path = data_path(self.prefix, shard, self.header.num_shards)
                 with file_errors("read", path):
-                    self._files[shard] = open_file(path)
+                    self._files[shard] = cast(BufferedReader, open_file(path))
             return self._files[shard]
 
     def _check_size(self, entry: pb.BundleEntryProto, name: str, file: BufferedReader) -> None:

@@ -102,11 +102,11 @@ def _platform(settings: Settings) -> tuple[str, ...]:
     if settings.accelerators:
         platform, _, device_type = settings.accelerators.partition("=")
         return platform, device_type
-    return ("gpu", "GPU") if _may_have_gpu() else ()
+    return ("gpu", "GPU") if may_have_gpu() else ()
 
 
 @functools.cache
-def _may_have_gpu() -> bool:
+def may_have_gpu() -> bool:
     """Whether there are a driver and a plugin of jax for it; asks jax nothing."""
     if not any(Path(name).exists() for name in _DRIVER_FILES):
         return False

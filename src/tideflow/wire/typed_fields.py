@@ -15,6 +15,7 @@ from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle, Variant, read_variant
+from tideflow.wire.room import require_room
 
 _INT_VAL = (
     dtypes.int32, dtypes.int16, dtypes.int8, dtypes.int4, dtypes.int2,
@@ -52,9 +53,10 @@ def read_typed_fields(tensor_pb: pb.TensorProto, dtype: DType, count: int) -> np
     Values past the end are ignored, the last one stands for those that are missing (of complex
     numbers the last full pair), and without any they are zeros, empty strings or empty handles.
     Values in another type's field count as none.
-    Raises: MemoryError when there is no room for that many elements.
+    Raises: MemoryError, or ResourceExhaustedError, when there is no room for that many elements.
     """
     values = _read_values(tensor_pb, dtype)[:count]
+    require_room((count - len(values)) * np.dtype(dtype.as_numpy_dtype).itemsize, "a filled tensor")
     try:
         if not len(values):
             return _defaults(dtype, count)

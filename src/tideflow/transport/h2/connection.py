@@ -27,7 +27,7 @@ from tideflow.transport.h2.events import (
 from tideflow.transport.h2.faults import ConnectionFault, ErrorCode, StreamFault
 from tideflow.transport.h2.frames import FRAME_HEADER_BYTES, Buffer
 from tideflow.transport.h2.header_blocks import HeaderReader
-from tideflow.transport.h2.limits import Budget, Limits
+from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.sending import SendingConnection
 from tideflow.transport.h2.streams import Act, Stream
 
@@ -66,7 +66,6 @@ class Connection(SendingConnection):
         self._block_pieces = 0
         self._frames_taken = 0
         self.has_more = False
-        self._resets = Budget(self.limits.resets, clock)
         self._begin()
 
     # ---- receiving
@@ -369,7 +368,7 @@ class Connection(SendingConnection):
         events.append(StreamReset(fault.stream_id, fault.code, fault.text, False))
 
     def _spend_reset(self, what: str) -> None:
-        if not self._resets.take():
+        if not self.budgets.resets.take():
             raise ConnectionFault(
                 ErrorCode.ENHANCE_YOUR_CALM, f"{what}: more streams ended early than is sensible"
             )

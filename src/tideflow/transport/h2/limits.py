@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MIB = 1 << 20
+_MOST_PEERS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Limits:
       max_header_list_bytes: names and values of one block, decoded.
       max_header_block_bytes: one block as it travels.
       max_continuations: frames that one block may be cut into.
-      idle_frames, resets: budgets, in frames at once; a hundredth of it comes back each second.
+      idle_frames, resets, pieces: budgets, in frames at once; a hundredth of it comes back each
+        second.  Pieces are frames that bring little of a message, and do not end it.
       most_control_bytes: answers to control frames that wait since the peer does not read.
       most_unsent_bytes: whole answers that wait for the peer; beyond it, its next calls wait too.
       greeting_s: how long a peer may take to say that it speaks HTTP/2.
@@ -41,6 +43,7 @@ class Limits:
     max_continuations: int = 64
     idle_frames: int = 10_000
     resets: int = 20_000
+    pieces: int = 100_000
     most_control_bytes: int = MIB
     most_unsent_bytes: int = 1024 * MIB
     greeting_s: float = 20.0
@@ -58,13 +61,63 @@ class Budget:
         self._clock = clock
         self._at_s = clock()
 
-    def take(self) -> bool:
-        """Take one; False when none is left."""
-        if self._left < 1:
+    def take(self, count: int = 1) -> bool:
+        """Take so many; False when there are not so many."""
+        if self._left < count:
             now_s = self._clock()
             self._left = min(self._most, self._left + (now_s - self._at_s) * self._most / 100)
             self._at_s = now_s
-            if self._left < 1:
+            if self._left < count:
                 return False
-        self._left -= 1
+        self._left -= count
         return True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was taken has come back by now."""
+        return self._left + (self._clock() - self._at_s) * self._most / 100 >= self._most
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What a peer may do that costs it nothing.
+
+    Attributes:
+      idle_frames: frames that make us work for nothing.
+      resets: streams that end early.
+      pieces: small pieces of messages.
+    """
+
+    idle_frames: Budget
+    resets: Budget
+    pieces: Budget
+
+    @classmethod
+    def of(cls, limits: Limits, clock: Callable[[], float]) -> Budgets:
+        """Return those of one peer, whole."""
+        made = (Budget(each, clock) for each in (limits.idle_frames, limits.resets, limits.pieces))
+        return cls(*made)
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether all that was taken has come back by now."""
+        return self.idle_frames.is_whole and self.resets.is_whole and self.pieces.is_whole
+
+
+class BudgetsByPeer:
+    """Budgets that a peer finds as it left them, however often it connects."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._known: dict[str, Budgets] = {}
+
+    def of(self, peer: str) -> Budgets:
+        """Return those of a peer."""
+        if len(self._known) >= _MOST_PEERS:
+            # Whole ones are as good as new ones.
+            self._known = {one: its for one, its in self._known.items() if not its.are_whole}
+        found = self._known.get(peer)
+        if found is None:
+            found = self._known[peer] = Budgets.of(self._limits, self._clock)
+        return found

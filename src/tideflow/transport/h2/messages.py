@@ -23,6 +23,8 @@ from tideflow.transport.encoding import reader_of, require_readable, serialize, 
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
+from tideflow.wire.room import LEAST_BYTES as ROOM_BYTES
+from tideflow.wire.room import require_room
 
 _PREFIX = struct.Struct(">BI")
 PREFIX_BYTES = _PREFIX.size
@@ -131,6 +133,8 @@ def _expanded(inflater: zlib._Decompress, packed: Buffer, most: int) -> bytearra
             room = min(_EXPANDED_PIECE_BYTES, most + 1 - len(found))
             expanded = inflater.decompress(piece, room)
             found += expanded
+            if len(found) % ROOM_BYTES < len(expanded):
+                require_room(ROOM_BYTES, "what a compressed message holds")
             if inflater.eof or len(found) > most:
                 return found
             piece = inflater.unconsumed_tail
@@ -308,6 +312,7 @@ class Assembler:
             )
         self._flag = flag
         self._at = 0
+        require_room(size, "a message that comes")
         try:
             if size < LARGE_BYTES:
                 self._into = np.empty(size, np.uint8).data if size else bytearray()

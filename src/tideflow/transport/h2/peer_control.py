@@ -12,8 +12,11 @@ from tideflow.transport.h2 import frames
 from tideflow.transport.h2.events import Event, GoAway, PingAnswered, SettingsReceived
 from tideflow.transport.h2.faults import ConnectionFault, ErrorCode, StreamFault
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.limits import Budget, Limits
+from tideflow.transport.h2.limits import Budgets, Limits
 from tideflow.transport.h2.streams import Stream
+
+# As much work as a frame.
+_STREAMS_PER_FRAME = 4
 
 
 class PeerControl(ABC):
@@ -29,6 +32,7 @@ class PeerControl(ABC):
       is_going_away: the peer takes no more streams; is_leaving: we do not.
       is_failed: the peer broke the protocol, and nothing more is read.
       has_heartbeat: the peer may be pinged often.
+      budgets: what the peer may do that costs it nothing.
     """
 
     def __init__(self, *, is_client: bool, limits: Limits, clock: Callable[[], float]) -> None:
@@ -48,7 +52,7 @@ class PeerControl(ABC):
         self.is_failed = False
         self.has_heartbeat = False
         self._out: list[Buffer] = []
-        self._idle_frames = Budget(limits.idle_frames, clock)
+        self.budgets = Budgets.of(limits, clock)
 
     def _begin(self) -> None:
         """Say what we grant."""
@@ -137,7 +141,8 @@ class PeerControl(ABC):
             return
         self._idle("SETTINGS")
         others = {}
-        for number, value in frames.read_settings(payload):
+        # Of a setting that comes again and again only the last value means anything.
+        for number, value in dict(frames.read_settings(payload)).items():
             if number == frames.SETTING_INITIAL_WINDOW:
                 self._shift_windows(value - self.peer_initial_window)
                 self.peer_initial_window = value
@@ -154,6 +159,8 @@ class PeerControl(ABC):
         events.append(SettingsReceived(others))
 
     def _shift_windows(self, by: int) -> None:
+        # All streams are looked at, which a few bytes ask for.
+        self._idle("SETTINGS", is_idle=bool(by), cost=len(self.streams) // _STREAMS_PER_FRAME)
         for stream in self.streams.values():
             if stream.send_window + by > frames.MAX_WINDOW:
                 raise ConnectionFault(
@@ -195,9 +202,9 @@ class PeerControl(ABC):
             self.receive_window += used
             self._out.append(frames.window_update_frame(0, used))
 
-    def _idle(self, what: str, *, is_idle: bool = True) -> None:
+    def _idle(self, what: str, *, is_idle: bool = True, cost: int = 1) -> None:
         """Count a frame that makes us work for nothing."""
-        if is_idle and not self._idle_frames.take():
+        if is_idle and not self.budgets.idle_frames.take(cost):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, f"{what}: more than is sensible")
         if len(self._out) > 64 and sum(map(len, self._out)) > self.limits.most_control_bytes:
             raise ConnectionFault(

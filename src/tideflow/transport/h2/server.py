@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterable
 from typing import Any
 
+from tideflow.platform import clock
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import network, peer_user
 from tideflow.transport.admission import Admission, RefusedError
@@ -16,7 +17,7 @@ from tideflow.transport.h2 import frames, listening
 from tideflow.transport.h2.arrival import Arrival
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.forks import keep_from_children
-from tideflow.transport.h2.limits import Limits
+from tideflow.transport.h2.limits import BudgetsByPeer, Limits
 from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
@@ -58,6 +59,7 @@ class H2Server(TransportServer):
         self.address = host_port
         self.max_message_bytes = max_message_bytes
         self.limits = limits or Limits()
+        self.budgets = BudgetsByPeer(self.limits, clock.monotonic_s)
         self.tasks: set[asyncio.Task[Any]] = set()
         self.links: set[ServerLink] = set()
         self.is_ending = False

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError, Message
 
+from tideflow.platform import clock
 from tideflow.platform.settings import Settings
 from tideflow.transport.admission import Admission, RefusedError
 from tideflow.transport.answer import answer, answer_stream, as_op_error, begin_answer
@@ -17,6 +18,7 @@ from tideflow.transport.callers import Caller
 from tideflow.transport.encoding import takes_long_to_write, written
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.connection import Connection
+from tideflow.transport.h2.crowding import make_room
 from tideflow.transport.h2.events import (
     DataReceived,
     Event,
@@ -30,7 +32,7 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox, Messages, note_received
-from tideflow.transport.h2.limits import Limits
+from tideflow.transport.h2.limits import BudgetsByPeer, Limits
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.message_streams import LinkStream
 from tideflow.transport.h2.messages import (
@@ -47,6 +49,8 @@ from tideflow.transport.identity import Identity, Kind
 from tideflow.transport.roles import is_limited, refusal
 from tideflow.transport.service import AtOnce, Binding
 from tideflow.wire import errors
+from tideflow.wire.room import LEAST_BYTES as LOOK_BYTES
+from tideflow.wire.room import is_full, limits_in_words
 
 
 class Host(Protocol):
@@ -57,6 +61,7 @@ class Host(Protocol):
     tasks: set[asyncio.Task[Any]]
     links: set[ServerLink]
     limits: Limits
+    budgets: BudgetsByPeer
     settings: Settings
     max_message_bytes: int | None
     is_ending: bool
@@ -77,6 +82,9 @@ _LOGGER = logging.getLogger(__name__)
 # How long calls in flight may take to end when the peer's certificate has run out.
 _AFTER_EXPIRY_S = 60.0
 _EXPIRED = "the peer's certificate has run out"
+
+# A piece of a message that is smaller, and does not end it, counts against its peer.
+_SMALL_PIECE_BYTES = 1024
 
 # A streaming call gives the loop to others after so many answers.
 _TURN_ANSWERS = 64
@@ -138,8 +146,10 @@ class ServerLink(Link):
         self._calls: dict[int, Call] = {}
         self._caller = Caller()
         self._identity = Identity(Kind.STRANGER)
-        self._is_limited = True
+        self.is_limited = True
+        self.since_s = clock.monotonic_s()
         self._expiry: asyncio.TimerHandle | None = None
+        self._until_look_bytes = LOOK_BYTES
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -150,6 +160,11 @@ class ServerLink(Link):
             except RefusedError as refused:
                 self._server.refuse(transport, refused)
                 return
+        try:
+            make_room(self, transport.get_extra_info("socket"), self._server.links)
+        except RefusedError as refused:
+            self._server.refuse(transport, refused)
+            return
         super().connection_made(transport)
         lifetime_s = self._server.admission.lifetime_s(transport)
         if lifetime_s is not None:
@@ -174,7 +189,9 @@ class ServerLink(Link):
     def let_in(self, identity: Identity) -> None:
         """Take note of who is at the other end, before anything is read."""
         self._identity = self._caller.identity = identity
-        self._is_limited = is_limited(identity)
+        self.is_limited = is_limited(identity)
+        if not identity.is_this_user:
+            self.core.budgets = self._server.budgets.of(f"{identity.host} {identity}")
 
     @property
     def has_calls(self) -> bool:
@@ -186,6 +203,11 @@ class ServerLink(Link):
                 self._forget(call)
             else:
                 self._give_up(call)
+
+    def dismiss(self, reason: str) -> None:
+        """Hang up, and say why."""
+        self.core.leave(ErrorCode.ENHANCE_YOUR_CALM, reason)
+        self.close_when_written()
 
     def leave(self) -> None:
         """Take no more calls, and tell the peer."""
@@ -230,7 +252,7 @@ class ServerLink(Link):
             self.core.reset(stream_id, ErrorCode.NO_ERROR)
             return
         binding = self._server.bindings.get(head.path)
-        refused = self._refusal(head.path, event) if self._is_limited else None
+        refused = self._refusal(head.path, event) if self.is_limited else None
         if binding is None or head.fault is not None or refused is not None:
             error = refused or head.fault or self._server.unknown_error(head.path)
             self.core.send_headers(stream_id, grpc.error_head(error), end_stream=True)
@@ -280,6 +302,10 @@ class ServerLink(Link):
             self._stop(call, error)
             return
         self.room_used(call.stream_id, len(event.data))
+        is_piece = len(event.data) < _SMALL_PIECE_BYTES and not messages and not event.end_stream
+        if is_piece and not self.core.budgets.pieces.take():
+            self.dismiss("more small pieces of messages than is sensible")
+            return
         for message in messages:
             self._on_message(call, message)
         if event.end_stream:
@@ -292,6 +318,11 @@ class ServerLink(Link):
     def room_used(self, stream_id: int, count: int) -> None:
         call = self._calls.get(stream_id)
         note_received(self.core, stream_id, count, None if call is None else call.inbox)
+        self._until_look_bytes -= count
+        if self._until_look_bytes < 0:
+            self._until_look_bytes = LOOK_BYTES
+            if call is not None and is_full():
+                self._stop(call, self._full_error("what comes"))
 
     def message_received(self, stream_id: int, data: MessageData) -> None:
         call = self._calls.get(stream_id)
@@ -444,6 +475,10 @@ class ServerLink(Link):
             self.core.send_headers(call.stream_id, grpc.RESPONSE_HEAD)
 
     def _finish(self, call: Call, parts: list[Buffer]) -> None:
+        if self.core.unsent_bytes > LOOK_BYTES and is_full():
+            owed = f"an answer, behind {self.core.unsent_bytes} bytes that wait to be taken"
+            self._fail_call(call, self._full_error(owed))
+            return
         if self._forget(call):
             self.core.send_whole(call.stream_id, grpc.RESPONSE_HEAD, parts, grpc.OK_TRAILERS)
             self.flush()
@@ -454,6 +489,11 @@ class ServerLink(Link):
         block = grpc.error_trailers(error) if call.has_head else grpc.error_head(error)
         self.core.send_headers(call.stream_id, block, end_stream=True)
         self._end_half(call)
+
+    def _full_error(self, what: str) -> errors.OpError:
+        return errors.ResourceExhaustedError(
+            f"there is no room for {what} ({self.peer}): {limits_in_words()}"
+        )
 
     def _end_half(self, call: Call) -> None:
         """After the answer: the rest of an unfinished request is not wanted."""
