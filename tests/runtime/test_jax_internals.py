@@ -155,6 +155,9 @@ call = cpu.load(*pickle.loads(Path(sys.argv[1]).read_bytes()))
 call((cpu.put(three), three), found)
 assert np.asarray(found[1]).tolist() == [0, 1, 4]
 assert (found[0].shape, found[0].dtype, found[0].nbytes) == ((3,), np.float32, 12)
+assert found[0][2] == 4 and len(found[0]) == 3 and (found[0] == 2 * three).all()
+false, two = cpu.put(np.asarray(False)), cpu.put(np.asarray(2))
+assert not false and two != 1 and (int(two), float(two), [0, 1, 4][two]) == (2, 2.0, 4)
 assert "jax" not in sys.modules
 import jax
 assert found[0].shape == (3,) and np.asarray(found[0]).tolist() == [0, 2, 4]

@@ -103,13 +103,50 @@ import sys
 from test_jit_cache import run_as_a_new_program
 print(run_as_a_new_program()[1].tolist(), "jax" in sys.modules)
 """
+    assert run_with_the_folder(program, folder) == f"{expected.tolist()} False\n"
+
+
+def run_with_the_folder(program, folder):
+    """Return what a program prints in a process of its own that uses the folder."""
     paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     more = {"TIDEFLOW_JIT": "always", "TIDEFLOW_JIT_CACHE": str(folder), "PYTHONPATH": paths}
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, **more}, check=True, timeout=120, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout == f"{expected.tolist()} False\n"
+    return done.stdout
+
+
+def run_what_checks_its_values():
+    """Return the errors of steps with numbers that are refused, and what a good one gives."""
+    forget_compiled()
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [3])
+        count = tf.get_variable("count", initializer=tf.zeros([]), use_resource=True)
+        checked = tf.check_numerics(tf.exp(x) * 2.0, "bad", name="checked")
+        with tf.control_dependencies([checked]):
+            step = count.assign_add(1.0, read_value=False)
+        found = []
+        with tf.Session() as session:
+            session.run(count.initializer)
+            for given in ([0, 1, 1e4], [0, 1, 2], [np.nan, 1, 2]):
+                try:
+                    found.append(session.run([checked, step], {x: given})[0].tolist())
+                except tf.errors.InvalidArgumentError as error:
+                    found.append((error.op.name, session.run(count).item()))
+        return found
+
+
+@pytest.mark.processes
+def test_code_of_the_process_before_checks_values_without_jax(folder):
+    expected = run_what_checks_its_values()
+    assert [one[:1] for one in expected] == [("checked",), [2.0], ("checked",)]
+    program = """
+import sys
+from test_jit_cache import run_what_checks_its_values
+print(run_what_checks_its_values(), "jax" in sys.modules)
+"""
+    assert run_with_the_folder(program, folder) == f"{expected} False\n"
 
 
 @pytest.mark.parametrize(

@@ -231,10 +231,22 @@ def _complete(array: Any) -> None:
         ("size", property(lambda self: self.aval.size)),
         ("nbytes", property(lambda self: self.aval.size * self.aval.dtype.itemsize)),
         ("__array__", _as_array),
+        # Without these, Python takes each array for true, and for equal to itself alone.
+        *((f"__{name}__", _as_numpy_does(name)) for name in _ASKED_OF_VALUES),
     )
     for name, value in made:
-        if not hasattr(array, name):
+        if getattr(array, name, None) is getattr(object, name, None):
             setattr(array, name, value)
+
+
+# What Python asks of an array for its values.
+_ASKED_OF_VALUES = ("bool", "int", "float", "index", "len", "getitem", "eq", "ne")
+
+
+def _as_numpy_does(name: str) -> Callable[..., Any]:
+    """Return a method that answers as that of an array of NumPy with the same values."""
+    method = getattr(np.ndarray, f"__{name}__")
+    return lambda self, *others: method(np.asarray(self), *others)
 
 
 def _as_array(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:
