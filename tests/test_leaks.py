@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import socket
+import sys
 import threading
 from collections.abc import Callable
 

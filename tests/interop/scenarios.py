@@ -279,7 +279,13 @@ class Bench:
     def expected(self, program: str) -> Any:
         """Return what a program returns on TensorFlow's servers with TensorFlow's client."""
         if program not in self._expected:
-            self._expected[program] = self.run(program, "tensorflow", "tensorflow")
+            try:
+                found = self.run(program, "tensorflow", "tensorflow")
+            except Unexpected:
+                # On a busy machine TensorFlow's own tasks race: a dequeue that its master has
+                # cancelled may still take an element, for which the program then waits.
+                found = self.run(program, "tensorflow", "tensorflow")
+            self._expected[program] = found
         return self._expected[program]
 
     def close(self) -> None:
