@@ -112,7 +112,7 @@ def filter_gradient(
     if xp is not np:
         if groups == 1 or (depth > 1 and groups > _MOST_SPLIT_GROUPS):
             return _traced_filter_gradient(x, dy, rows, columns, groups)
-        by_group = _depthwise_by_taps if depth == 1 else _filter_gradient_by_group
+        by_group = _depthwise_filter_gradient_traced if depth == 1 else _filter_gradient_by_group
         return lax().platform_dependent(
             x,
             dy,
@@ -161,8 +161,35 @@ def _filter_gradient_by_group(
     return xp.concatenate([_traced_filter_gradient(a, b, rows, columns, 1) for a, b in parts], 3)
 
 
+def _depthwise_filter_gradient_traced(
+    xp: Any, x: Any, dy: Any, rows: Window, columns: Window, groups: int
+) -> Any:
+    """Return the same where each channel is a group.
+
+    Every channel of every picture is convolved with its own slopes; pictures are then added up.
+    """
+    batch, *sizes, out = dy.shape
+    pads = (rows.before, _reached(rows)), (columns.before, _reached(columns))
+    images, pads = _padded_in_advance(x, pads)
+    images, slopes = _side_by_side(xp.repeat(images, out // groups, 3))[None], _side_by_side(dy)
+    how = TracedConvolution(
+        (1, rows.kernel, columns.kernel, batch * out), pads,
+        (rows.dilation, columns.dilation), (rows.stride, columns.stride), groups=batch * out,
+    )  # fmt: skip
+    slopes = slopes.reshape(*sizes, 1, batch * out)
+    if not pays(images, slopes, how):
+        return _depthwise_by_taps(xp, x, dy, rows, columns, groups)
+    made = convolve_by_onednn(images, slopes, how)
+    return xp.sum(made.reshape(rows.kernel, columns.kernel, 1, batch, out), 3)
+
+
+def _side_by_side(x: Any) -> Any:
+    """Return [H, W, N * C] of x [N, H, W, C]: the channels of one picture after the other's."""
+    return x.transpose(1, 2, 0, 3).reshape(*x.shape[1:3], -1)
+
+
 def _depthwise_by_taps(xp: Any, x: Any, dy: Any, rows: Window, columns: Window, groups: int) -> Any:
-    """Return the same where each channel is a group: a sum of products for each tap."""
+    """Return the same as a sum of products for each tap."""
     pads = (rows.before, rows.after), (columns.before, columns.after)
     full = xp.pad(wide(xp, x), ((0, 0), *pads, (0, 0)))
     by_channel = wide(xp, dy).reshape(*dy.shape[:3], groups, -1)
