@@ -19,6 +19,7 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.placed_graph import PlacedGraph
 from tideflow.compile.plan import make_plan
+from tideflow.compile.prune_loops import prune_loops
 from tideflow.compile.read_after_update import read_after_updates
 from tideflow.compile.receive_levels import mark_receive_levels
 from tideflow.compile.region_selection import number_nodes
@@ -59,6 +60,12 @@ def _prune(case: Case) -> str:
     return _or_error(lambda: to_text(case.pruned().nodes))
 
 
+def _prune_loops(case: Case) -> str:
+    found = case.pruned()
+    prune_loops(found, _bodies(case).get)
+    return _with_functions(found.nodes)
+
+
 def _feeds(case: Case) -> str:
     found = case.pruned()
     through_rendezvous(found, case.devices[0], 7)
@@ -92,9 +99,12 @@ class _Body:
         return list(parse(self._text).values())
 
 
+def _bodies(case: Case) -> dict[str, _Body]:
+    return {name: _Body(text) for name, text in case.bodies.items()}
+
+
 def _inline(case: Case) -> str:
-    bodies = {name: _Body(text) for name, text in case.bodies.items()}
-    return to_text(inline_calls(case.nodes(), bodies.get))
+    return to_text(inline_calls(case.nodes(), _bodies(case).get))
 
 
 def _read_after_update(case: Case) -> str:
@@ -186,7 +196,7 @@ def _with_functions(nodes: Sequence[Node]) -> str:
     text = to_text(nodes)
     for node in nodes:
         for attr in ("cond", "body", "then_branch", "else_branch"):
-            if attr in node.attrs:
+            if attr in node.attrs and node.attrs[attr].definition is not None:
                 body = _with_functions(node.attrs[attr].definition.instantiate({}))
                 text += f"{attr} of {node.name}\n{body}end\n"
     # Names of functions tell only that they are different ones.
@@ -196,6 +206,7 @@ def _with_functions(nodes: Sequence[Node]) -> str:
 # By the name of the manual.
 PASSES: dict[str, Callable[[Case], str]] = {
     "prune": _prune,
+    "prune_loops": _prune_loops,
     "feeds": _feeds,
     "partial_run": _partial_run,
     "fold": _fold,

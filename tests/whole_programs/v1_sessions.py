@@ -431,10 +431,6 @@ def another_session(g: Builder) -> None:
     task = g.choice(("worker:0", "worker:1"))
     with g.block(f'with tf.Session(at.target("{task}"), config=at.config()) as {mine}:'):
         fetches = [one for one in _fetches(g, 1) if not one.effects.writes]
-        # Without a cluster its variables have no values, which a loop of version 2 may need or not:
-        # see docs/compatibility.md, "Known differences".
-        if g.facts["control flow"] == 2 and any(one.effects.reads for one in fetches):
-            fetches = []
         if fetches:
             g.facts["session"] = mine
             g.say(f"at.note({step(g, mine, fetches)})")

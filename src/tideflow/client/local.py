@@ -19,6 +19,7 @@ from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
 from tideflow.compile.place import place
 from tideflow.compile.placed_graph import PlacedGraph, tell_placement
 from tideflow.compile.prune import ClientGraph, Signature, prune
+from tideflow.compile.prune_loops import prune_loops
 from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Graph
@@ -140,6 +141,7 @@ class LocalBackend:
     def _client_graph(self, graph: Graph, signature: Signature) -> ClientGraph:
         self._library.update(graph.functions)
         client_graph = prune(graph.operations_by_name, signature)
+        prune_loops(client_graph, self._library.get)
         names = [device.name for device in self.devices.devices]
         if self._placed is None:
             client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tideflow.graph.functions import names_in, op_def_of_function
+from tideflow.compile.made_functions import MadeFunction
+from tideflow.graph.function_writer import function_of_nodes
+from tideflow.graph.functions import FunctionDefinition, names_in, op_def_of_function
 from tideflow.graph.op_def import OpDef
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.fields import Buffer
 from tideflow.wire.graph_contents import GraphContents
 
 
@@ -49,6 +52,19 @@ class FunctionLibrary:
         return FunctionLibrary(
             found, {**self._gradients, **gradients}, {**self.contents, **contents}
         )
+
+    def with_made(self, made: Sequence[MadeFunction]) -> FunctionLibrary:
+        """Return this library with functions that passes have made."""
+        contents: dict[bytes, Buffer] = {}
+        written = [function_of_nodes(one.name, one.nodes, contents) for one in made]
+        return self.extended(pb.FunctionDefLibrary(function=written), contents)
+
+    def find(self, name: str) -> FunctionDefinition | None:
+        """Return a function, to be made nodes of."""
+        function_pb = self._functions.get(name)
+        if function_pb is None:
+            return None
+        return FunctionDefinition(function_pb, self.find_op, self.contents)
 
     def find_op(self, name: str) -> OpDef | None:
         """Return the definition under which a function is called as an op."""

@@ -272,6 +272,34 @@ def loops_with_limits(tf: Any, at: Cluster) -> Any:
         return session.run([serial, limited, swapped])
 
 
+@in_both_versions
+def a_loop_of_which_a_part_is_fetched(tf: Any, at: Cluster) -> Any:
+    """What only other variables of the loop need draws no numbers, fails in nothing, feeds nothing;
+    a variable that changes another one is needed."""
+    wrong = tf.placeholder(tf.float32, [2])
+    with tf.device("/job:worker/task:1"):
+        drawn = tf.random_normal([2], seed=7)
+        checked = tf.check_numerics(wrong, "not finite")
+
+    def body(i: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        return i + 1, a * 2.0, a + b, c + drawn, d * checked
+
+    start = [0, tf.constant(1.0), tf.constant(0.5), drawn, checked]
+    count, doubled, added, walked, failed = tf.while_loop(lambda i, *_: i < 3, body, start)
+    (gradient,) = tf.gradients(walked, [drawn])
+    feeds = {wrong: [1.0, float("nan")]}
+    with at.session() as session:
+        return [
+            session.run(count),
+            session.run([added, count]),
+            session.run([walked, drawn]),
+            session.run(doubled),
+            session.run([gradient, drawn]),
+            at.attempt(lambda: session.run([doubled, failed], feeds)),
+            at.attempt(lambda: session.run(failed)),
+        ]
+
+
 @program()
 def dead_control_edges_cross_tasks(tf: Any, at: Cluster) -> Any:
     """What comes after a dead op on another task does not run."""

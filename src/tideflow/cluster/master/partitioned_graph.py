@@ -20,6 +20,7 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.placed_graph import tell_placement
 from tideflow.compile.prune import ClientGraph, Signature, find_edge, prune
+from tideflow.compile.prune_loops import prune_loops
 from tideflow.compile.receive_levels import mark_receive_levels
 from tideflow.compile.rewrite import ALL_REWRITES, Rewrites, rewrite
 from tideflow.compile.spread import spread_constants
@@ -150,6 +151,7 @@ class SessionGraph:
         """
         flag = flag or StopFlag()
         client_graph = self._prune(signature, connections)
+        library = self.library.with_made(prune_loops(client_graph, self.library.find))
         flag.check()
         client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
         flag.check()
@@ -172,8 +174,8 @@ class SessionGraph:
         flag.check()
         if not is_partial:
             mark_receive_levels(parts)
-        contents: dict[bytes, Buffer] = dict(self.library.contents)
-        graphs = {task: self._graph_def(nodes, contents) for task, nodes in parts.items()}
+        contents: dict[bytes, Buffer] = dict(library.contents)
+        graphs = {task: self._graph_def(nodes, library, contents) for task, nodes in parts.items()}
         return PartitionedGraph(
             signature,
             graphs,
@@ -222,12 +224,15 @@ class SessionGraph:
         return Node(f"_arg_{node.name}_{port}", get_op_def("_Arg"), [], [], attrs)
 
     def _graph_def(
-        self, nodes: Iterable[Node], contents: MutableMapping[bytes, Buffer]
+        self,
+        nodes: Iterable[Node],
+        library: FunctionLibrary,
+        contents: MutableMapping[bytes, Buffer],
     ) -> pb.GraphDef:
         graph_pb = nodes_to_graph_def(nodes, strip_defaults=True, contents=contents)
         if self._versions.producer:
             graph_pb.versions.CopyFrom(self._versions)
-        self.library.copy_needed(graph_pb)
+        library.copy_needed(graph_pb)
         return graph_pb
 
     def _key(self, name: str) -> str:
