@@ -101,7 +101,9 @@ def assignment(g: Builder) -> None:
     if target.shape and g.chance(0.3):
         row = g.literal(target.dtype, (1, *target.shape[1:]))
         function = g.choice(("scatter_add", "scatter_update", "scatter_sub"))
-        change(g, list(target.effects.reads), f"tf.{function}({target}, [1], {row})", form)
+        # One that fails may leave what else the step draws or changes done or not.
+        at = [0] if target.shape[0] == 1 else [1]
+        change(g, list(target.effects.reads), f"tf.{function}({target}, {at}, {row})", form)
         return
     used = [g.tensor([target.dtype], target.shape)] if g.chance(0.6) else []
     shown = str(used[0]) if used else g.literal(target.dtype, target.shape)

@@ -251,3 +251,20 @@ def walks_in_branches(tf: Any) -> Any:
 def only_in_functions(tf: Any) -> Any:
     with tf.Graph().as_default():
         return error(lambda: iter(tf.data.Dataset.range(3)))[:1]
+
+
+@program
+def a_list_goes_round(tf: Any) -> Any:
+    @tf.function
+    def added(a: Any) -> Any:
+        for e in tf.data.Dataset.range(3):
+            a = a + tf.cast(e, a.dtype)
+        return a
+
+    @tf.function
+    def of_two(a: Any, b: Any) -> Any:
+        for e in tf.data.Dataset.range(3):
+            a, b = b, a + tf.cast(e, tf.int32)
+        return a, b
+
+    return [error(lambda: added([0, 0]))[:1], _ints([added(1)]), _ints(of_two(1, 2))]

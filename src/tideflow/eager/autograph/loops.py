@@ -117,6 +117,8 @@ class _Loop:
 
     def build(self) -> None:
         """Build the loop, and give the variables its results."""
+        if self.widens:
+            self._refuse_lists()
         flat = self._tensors(self.first, "before the loop")
         kept = [self._invariant(t, original) for t, original in zip(flat, self._originals())]
         while True:
@@ -127,6 +129,16 @@ class _Loop:
                 kept[wider.at] = wider.dims
                 self.set_state(tuple(self.first))
         self.set_state(self._packed(made))
+
+    def _refuse_lists(self) -> None:
+        """Refuse lists of tensors, of which a state of `Dataset.reduce` makes one tensor."""
+        for name, value, rounds in zip(self.names, self.get_state(), self.rounds):
+            if isinstance(value, list) and any(rounds):
+                raise TypeError(
+                    f"{name!r} does not have the same nested structure before and after one "
+                    "iteration: a loop over a dataset makes one tensor of a list. Use a tuple, or "
+                    "tf.stack."
+                )
 
     def _made(self, flat: list[Tensor], kept: list[Dims]) -> Sequence[Tensor]:
         """Return what the tensors that go round are after the loop."""

@@ -106,6 +106,10 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
             return convert_to_tensor(values, name=name)
         except (TypeError, ValueError):
             pass  # perhaps of shapes that are known only as tensors
+    if axis == 0:  # as a list that is converted, in which variables decide, too
+        dtype = next((v.dtype.base_dtype for v in values if _is_tensor(v)), None)
+        if dtype is not None:
+            values = [v if isinstance(v, Tensor) else convert_to_tensor(v, dtype) for v in values]
     made: Tensor = apply_op("Pack", _converted(values), axis=axis, name=name)
     return made
 
@@ -122,17 +126,31 @@ def parallel_stack(values: TensorLike, name: str = "parallel_stack") -> Tensor:
 
 
 def _any_tensor(values: Sequence[Any]) -> bool:
-    return any(isinstance(v, Tensor) or hasattr(v, "_as_graph_element") for v in values)
+    return any(map(_is_tensor, values))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
 
 
 def _converted(values: Sequence[Any]) -> list[Tensor]:
-    """Convert a list to tensors of one type, which the first tensor in it decides."""
+    """Convert a list to tensors of one type, which the first tensor in it decides.
+
+    Without one the first value does where operations are called at once; in graphs each has a type
+    of its own, and TypeError is raised where these differ.
+    """
     dtype = next((v.dtype.base_dtype for v in values if isinstance(v, Tensor)), None)
+    first_decides = get_default_graph().is_eager
     made: list[Tensor] = []
     for value in values:
         is_given = isinstance(value, Tensor)  # its type, if it differs, is the op's to refuse
         made.append(value if is_given else convert_to_tensor(value, dtype))
-        dtype = dtype or made[-1].dtype.base_dtype
+        if first_decides:
+            dtype = dtype or made[-1].dtype.base_dtype
+    types = [one.dtype.base_dtype for one in made]
+    if dtype is None and len(set(types)) > 1:
+        names = ", ".join(one.name for one in types)
+        raise TypeError(f"values to be joined have types [{names}] that don't all match")
     return made
 
 

@@ -122,12 +122,12 @@ def errors_of_ops(where: str) -> Iterator[None]:
 def _call(token: str, inputs: list[Any], types: list[DType]) -> list[Any]:
     """Call a function with arrays; return its results as arrays of the types.
 
-    Raises: NotFoundError for a token of another process; InvalidArgumentError for results that are
-    not as declared; what TensorFlow makes of an exception of the function.
+    Raises: InvalidArgumentError for a token of another process, and for results that are not as
+    declared; what TensorFlow makes of an exception of the function.
     """
     entry = _registry.get(token)
     if entry is None:
-        raise errors.NotFoundError(
+        raise errors.InvalidArgumentError(
             f"no Python function is registered as {token!r} in this process; a py_func must run in "
             "the process that made it"
         )
