@@ -70,6 +70,7 @@ lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what on
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(RUN) -m tools.seams
 	@$(RUN) -m tools.module_sizes
+	@$(RUN) -m tools.any_parameters
 
 bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write

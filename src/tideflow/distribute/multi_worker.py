@@ -308,7 +308,7 @@ class MultiWorkerExtended(MirroredExtended):
         """Return the input context of this worker."""
         return [InputContext(len(self._workers), self._rank, self.num_replicas_in_sync)]
 
-    def shard(self, dataset: Any) -> Any:
+    def shard(self, dataset: Dataset) -> Any:
         """Return the dataset with this worker's share of each batch.
 
         A dataset that is sharded by hints gives this worker's elements, the shares of a batch one

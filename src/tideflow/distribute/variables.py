@@ -135,7 +135,7 @@ class DistributedVariable(EagerVariable, DistributedValues):
     def _is_in_update(self) -> bool:
         return current().device is not None
 
-    def _change(self, method: str, value: Any, **kwargs: Any) -> Any:
+    def _change(self, method: str, value: TensorLike, **kwargs: Any) -> Any:
         """Change copies by one of EagerVariable's methods."""
         raise TypeError(f"{type(self).__name__} cannot be changed")
 
@@ -158,14 +158,14 @@ class DistributedVariable(EagerVariable, DistributedValues):
         made: Operation = apply_op(op_name, self.here().handle, *inputs, name=name)
         return made
 
-    def _apply(self, copy: EagerVariable, method: str, value: Any, **kwargs: Any) -> None:
+    def _apply(self, copy: EagerVariable, method: str, value: TensorLike, **kwargs: Any) -> None:
         if method == "_scatter":
             copy._scatter(kwargs["prefix"], value, kwargs.get("name"))
             return
         getattr(copy, method)(value, **kwargs)
 
 
-def _part(number: int, value: Any) -> Any:
+def _part(number: int, value: TensorLike) -> Any:
     """Return a replica's part of a value."""
     parts = local_results(value)
     return parts[number] if len(parts) > 1 else parts[0]
@@ -179,7 +179,7 @@ class MirroredVariable(DistributedVariable):
     own copy alone.
     """
 
-    def _change(self, method: str, value: Any, **kwargs: Any) -> Any:
+    def _change(self, method: str, value: TensorLike, **kwargs: Any) -> Any:
         if self._is_in_update():
             self._apply(self.here(), method, value, **kwargs)
             return self
@@ -196,7 +196,7 @@ class MirroredVariable(DistributedVariable):
         return self
 
     def _merged(
-        self, strategy: StrategyLike, method: str, value: Any, kwargs: dict[str, Any]
+        self, strategy: StrategyLike, method: str, value: TensorLike, kwargs: dict[str, Any]
     ) -> None:
         """Change all copies by what the replicas gave."""
         if self._dist_aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
@@ -207,7 +207,7 @@ class MirroredVariable(DistributedVariable):
             value = strategy.extended.reduce_to(op, value, self)
         self._change_all(method, value, kwargs)
 
-    def _change_all(self, method: str, value: Any, kwargs: dict[str, Any]) -> None:
+    def _change_all(self, method: str, value: TensorLike, kwargs: dict[str, Any]) -> None:
         for number, copy in enumerate(self.values):
             self._apply(copy, method, _part(number, value), **kwargs)
 
@@ -219,7 +219,7 @@ class AggregatingVariable(MirroredVariable):
         """Return the variable."""
         return self.values[0]
 
-    def _change(self, method: str, value: Any, **kwargs: Any) -> Any:
+    def _change(self, method: str, value: TensorLike, **kwargs: Any) -> Any:
         replica = current().replica
         if not self._is_in_replica() or replica is None:
             self._apply(self.here(), method, value, **kwargs)
@@ -238,7 +238,7 @@ class SyncOnReadVariable(DistributedVariable):
 
     _when = VariableSynchronization.ON_READ
 
-    def _change(self, method: str, value: Any, **kwargs: Any) -> Any:
+    def _change(self, method: str, value: TensorLike, **kwargs: Any) -> Any:
         if self._is_in_replica() or self._is_in_update():
             self._apply(self.here(), method, value, **kwargs)
             return self

@@ -290,25 +290,25 @@ class Distribution:
 
     # ---- densities and distribution functions
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return _not_there(self, "log_prob")
 
-    def _prob(self, value: Any) -> Any:
+    def _prob(self, value: TensorLike) -> Any:
         return _not_there(self, "prob")
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: TensorLike) -> Any:
         return _not_there(self, "log_cdf")
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         return _not_there(self, "cdf")
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: TensorLike) -> Any:
         return _not_there(self, "log_survival_function")
 
-    def _survival_function(self, value: Any) -> Any:
+    def _survival_function(self, value: TensorLike) -> Any:
         return _not_there(self, "survival_function")
 
-    def _quantile(self, value: Any) -> Any:
+    def _quantile(self, value: TensorLike) -> Any:
         return _not_there(self, "quantile")
 
     def _value(self, value: TensorLike) -> Tensor:

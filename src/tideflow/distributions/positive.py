@@ -39,7 +39,7 @@ from tideflow.ops.export import export
 from tideflow.ops.random import random_gamma, random_uniform
 
 
-def defined_above_one(self: Any, value: Any, *parameters: Any) -> Any:
+def defined_above_one(self: Any, value: TensorLike, *parameters: Any) -> Any:
     """Return a mode where parameters are above one; elsewhere NaN, or an error."""
     one = np.array(1, self.dtype.as_numpy_dtype)
     if not self.allow_nan_stats:
@@ -88,15 +88,15 @@ class Gamma(Distribution):
         form = self._concentration
         return random_gamma(count, form, beta=self._rate, dtype=self.dtype, seed=seed)
 
-    def _checked(self, x: Any) -> Any:
+    def _checked(self, x: TensorLike) -> Any:
         assert_same_float_dtype([x], self.dtype)
         return checked(x, ("assert_positive", x, None), asked=self.validate_args)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         x, form = self._checked(value), self._concentration
         return xlogy(form - 1, x) - self._rate * x - lgamma(form) + form * log(self._rate)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         scaled = self._rate * self._checked(value)
         return igamma(self._concentration * ones_like(scaled), scaled)
 
@@ -152,7 +152,7 @@ class Exponential(Gamma):
     def _param_shapes(cls, sample_shape: Any) -> dict[str, Any]:
         return {"rate": super()._param_shapes(sample_shape)["rate"]}
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: TensorLike) -> Any:
         return self._log_prob(value) - log(self._rate)
 
     def _sample_n(self, n: Any, seed: int | None = None) -> Any:
@@ -214,7 +214,7 @@ class Beta(Distribution):
         parts = lgamma(self._concentration1) + lgamma(self._concentration0)
         return parts - lgamma(self._total)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         one = np.array(1, self.dtype.as_numpy_dtype)
         x = checked(
             value,
@@ -225,7 +225,7 @@ class Beta(Distribution):
         likely = xlogy(self._concentration1 - 1, x) + (self._concentration0 - 1) * log1p(-x)
         return likely - self._log_normalization()
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         ones = ones_like(self._total + value)
         return betainc(ones * self._concentration1, ones * self._concentration0, ones * value)
 

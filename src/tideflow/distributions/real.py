@@ -75,7 +75,7 @@ class LocationScale(Distribution):
     def _drawn_shape(self, n: Any) -> Any:
         return joined(apply_op("Reshape", n, [1]), self.batch_shape_tensor())
 
-    def _z(self, x: Any) -> Any:
+    def _z(self, x: TensorLike) -> Any:
         return (x - self._loc) / self._scale
 
     def _mean(self) -> Any:
@@ -107,22 +107,22 @@ class Normal(LocationScale):
         drawn = random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
         return drawn * self._scale + self._loc
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return -0.5 * square(self._z(value)) - 0.5 * math.log(2 * math.pi) - log(self._scale)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         return ndtr(self._z(value))
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: TensorLike) -> Any:
         return log_ndtr(self._z(value))
 
-    def _survival_function(self, value: Any) -> Any:
+    def _survival_function(self, value: TensorLike) -> Any:
         return ndtr(-self._z(value))
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: TensorLike) -> Any:
         return log_ndtr(-self._z(value))
 
-    def _quantile(self, value: Any) -> Any:
+    def _quantile(self, value: TensorLike) -> Any:
         return ndtri(value) * self._scale + self._loc
 
     def _entropy(self) -> Any:
@@ -164,17 +164,17 @@ class Laplace(LocationScale):
         drawn = random_uniform(self._drawn_shape(n), least, 1.0, self.dtype, seed)
         return self._loc - self._scale * sign(drawn) * log1p(-absolute(drawn))
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         return -absolute(self._z(value)) - math.log(2) - log(self._scale)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         z = self._z(value)
         return 0.5 + 0.5 * sign(z) * (1 - exp(-absolute(z)))
 
-    def _log_cdf(self, value: Any) -> Any:
+    def _log_cdf(self, value: TensorLike) -> Any:
         return _log_cdf_laplace(self._z(value))
 
-    def _log_survival_function(self, value: Any) -> Any:
+    def _log_survival_function(self, value: TensorLike) -> Any:
         return _log_cdf_laplace(-self._z(value))
 
     def _entropy(self) -> Any:
@@ -225,7 +225,7 @@ class StudentT(LocationScale):
         spread = random_gamma(count, 0.5 * df, beta=0.5, dtype=self.dtype, seed=seeds)
         return normal * rsqrt(spread / df) * self._scale + self._loc
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         y = self._z(value)
         return -0.5 * (self._df + 1) * log1p(square(y) / self._df) - (
             log(absolute(self._scale))
@@ -235,7 +235,7 @@ class StudentT(LocationScale):
             - lgamma(0.5 * (self._df + 1))
         )
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         y = (value - self._loc) / absolute(self._scale)
         share = self._df / (square(y) + self._df)
         half = np.array(0.5, self.dtype.as_numpy_dtype)
@@ -254,7 +254,7 @@ class StudentT(LocationScale):
             + 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df))
         )
 
-    def _defined(self, value: Any, what: str) -> Any:
+    def _defined(self, value: TensorLike, what: str) -> Any:
         """Return a statistic where there are more than one degrees of freedom."""
         one = np.array(1, self.dtype.as_numpy_dtype)
         if self.allow_nan_stats:
@@ -318,7 +318,7 @@ class Uniform(Distribution):
         sizes = joined(apply_op("Reshape", n, [1]), self.batch_shape_tensor())
         return self._low + self.range() * random_uniform(sizes, dtype=self.dtype, seed=seed)
 
-    def _prob(self, value: Any) -> Any:
+    def _prob(self, value: TensorLike) -> Any:
         x = value * self._filled(1)
         is_outside = apply_op(
             "LogicalOr", apply_op("Less", x, self._low), apply_op("GreaterEqual", x, self._high)
@@ -326,7 +326,7 @@ class Uniform(Distribution):
         found = where(is_outside, zeros_like(x), ones_like(x) / self.range())
         return where(apply_op("IsNan", x), x, found)
 
-    def _cdf(self, value: Any) -> Any:
+    def _cdf(self, value: TensorLike) -> Any:
         x = value * self._filled(1)
         share = (x - self._low) / self.range()
         found = where(apply_op("Less", x, self._low), zeros_like(x), share)

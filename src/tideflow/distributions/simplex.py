@@ -122,7 +122,7 @@ class Dirichlet(Concentrated):
         drawn = random_gamma(count, self._concentration, dtype=self.dtype, seed=seed)
         return drawn / total(drawn, keepdims=True)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         near = np.array(1e-5, self.dtype.as_numpy_dtype)
         message = "sample last-dimension must sum to `1`"
         x = checked(
@@ -203,7 +203,7 @@ class DirichletMultinomial(Counts, Concentrated):
         sizes = joined(count, self.batch_shape_tensor(), classes)
         return apply_op("Reshape", counted(drawn, classes[0], self.dtype), sizes)
 
-    def _log_prob(self, value: Any) -> Any:
+    def _log_prob(self, value: TensorLike) -> Any:
         counts = self._checked(value)
         ordered = lbeta(self._concentration + counts) - lbeta(self._concentration)
         return ordered + log_combinations(self._total_count, counts)

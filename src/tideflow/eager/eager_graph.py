@@ -327,7 +327,7 @@ class EagerGraph(Graph):
         """Do nothing: what was called before has run."""
         return contextlib.nullcontext()
 
-    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Any:
+    def colocate_with(self, op: Operation, ignore_existing: bool = False) -> Any:
         """Run what is called inside where an operation or tensor is."""
         wanted = "" if op is None else op.device
         if not wanted or (not self.in_force.devices and wanted == self.default_device):

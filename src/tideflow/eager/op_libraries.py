@@ -26,7 +26,7 @@ def get_logger() -> logging.Logger:
 
 
 @export("is_symbolic_tensor")
-def is_symbolic_tensor(tensor: Any) -> bool:
+def is_symbolic_tensor(tensor: Tensor) -> bool:
     """Return whether a value is a tensor of a graph: it has no value yet."""
     return isinstance(tensor, Tensor) and not hasattr(tensor, "numpy")
 

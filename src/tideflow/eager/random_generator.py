@@ -233,7 +233,7 @@ class Generator(AutoTrackable):
 
     def uniform(
         self,
-        shape: Any,
+        shape: ShapeLike,
         minval: Any = 0,
         maxval: Any = None,
         dtype: DTypeLike = dtypes.float32,

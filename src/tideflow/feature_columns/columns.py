@@ -293,5 +293,5 @@ def default_argument(shape: tuple[int, ...], given: Any, dtype: DType, key: str)
     return _tuples(values.tolist())
 
 
-def _tuples(values: Any) -> Any:
+def _tuples(values: TensorLike) -> Any:
     return tuple(map(_tuples, values)) if isinstance(values, list) else values

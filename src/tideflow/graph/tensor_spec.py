@@ -48,7 +48,7 @@ class TensorSpec(TypeSpec):
         return self._name
 
     @classmethod
-    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+    def from_tensor(cls, tensor: Tensor, name: str | None = None) -> TensorSpec:
         """Return the spec of a tensor or array."""
         return cls(tensor.shape, as_dtype(tensor.dtype), name)
 

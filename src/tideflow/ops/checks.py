@@ -363,7 +363,7 @@ def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> T
 
 
 @export("debugging.assert_same_float_dtype", "assert_same_float_dtype")
-def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
+def assert_same_float_dtype(tensors: Any = None, dtype: DTypeLike | None = None) -> Any:
     """Return the floating type that all tensors have, or float32 without any.
 
     Raises: ValueError for different types or one that is not floating.

@@ -48,7 +48,7 @@ def require_cell(name: str, cell: object) -> None:
         raise TypeError(f"The argument {name!r} ({cell}) is not an RNNCell: {', '.join(lacking)}.")
 
 
-def with_batch(batch_size: int | Tensor, size: Any) -> tuple[Any, TensorShape]:
+def with_batch(batch_size: int | Tensor, size: TensorLike) -> tuple[Any, TensorShape]:
     """Return a shape with the batch in front, as an argument of ops and as far as it is known.
 
     Args:
@@ -64,7 +64,7 @@ def with_batch(batch_size: int | Tensor, size: Any) -> tuple[Any, TensorShape]:
     return apply_op("ConcatV2", [batch, convert_to_tensor(tail, dtypes.int32)], 0), static
 
 
-def zeros_for(size: Any, batch_size: int | Tensor, dtype: DTypeLike) -> Tensor:
+def zeros_for(size: TensorLike, batch_size: int | Tensor, dtype: DTypeLike) -> Tensor:
     """Return zeros of the shape of `with_batch`."""
     sizes, static = with_batch(batch_size, size)
     made = zeros(sizes, dtype)

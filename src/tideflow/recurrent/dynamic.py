@@ -33,7 +33,7 @@ from tideflow.wire import dtypes
 @export("nn.dynamic_rnn")
 def dynamic_rnn(
     cell: Any,
-    inputs: Any,
+    inputs: TensorLike,
     sequence_length: TensorLike | None = None,
     initial_state: Any = None,
     dtype: DTypeLike | None = None,
@@ -85,7 +85,7 @@ def _swapped(x: Tensor) -> Tensor:
 
 def _loop(
     cell: Any,
-    inputs: Any,
+    inputs: TensorLike,
     first: Any,
     batch_size: Any,
     lengths: Tensor | None,
@@ -207,7 +207,7 @@ def _keep_shapes(before: Any, after: Any) -> None:
 def bidirectional_dynamic_rnn(
     cell_fw: Any,
     cell_bw: Any,
-    inputs: Any,
+    inputs: TensorLike,
     sequence_length: TensorLike | None = None,
     initial_state_fw: Any = None,
     initial_state_bw: Any = None,

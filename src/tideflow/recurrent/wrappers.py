@@ -177,7 +177,7 @@ class DropoutWrapper(_Wrapper):
         return output, new_state
 
     def _dropped(
-        self, values: Any, what: str, keep_prob: Any, chosen: Sequence[bool] | None = None
+        self, values: TensorLike, what: str, keep_prob: Any, chosen: Sequence[bool] | None = None
     ) -> Any:
         """Return the leaves of a structure, those that are chosen after dropout."""
         leaves = nest.flatten(values)

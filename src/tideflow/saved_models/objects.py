@@ -103,7 +103,7 @@ class ObjectView:
         """Return the number of an object's node."""
         return self._numbers[id(thing)]
 
-    def holder_of(self, tensor: Any) -> int | None:
+    def holder_of(self, tensor: Tensor) -> int | None:
         """Return the number of the object that gives what a function captures; None for none."""
         return self._holders.get(id(tensor))
 
@@ -156,7 +156,7 @@ class ObjectView:
             if number is not None and isinstance(self.nodes[number].thing, (Captured, Asset)):
                 node.children.append((f"capture_{place}", number))
 
-    def _is_constant(self, tensor: Any) -> bool:
+    def _is_constant(self, tensor: Tensor) -> bool:
         is_value = isinstance(tensor, Tensor) and tensor.graph.is_eager
         return is_value and tensor.dtype.base_dtype not in _HANDLES
 
@@ -166,7 +166,7 @@ class ObjectView:
         self._holders[id(tensor)] = number
         return number
 
-    def require_holder(self, tensor: Any, concrete: ConcreteFunction) -> int:
+    def require_holder(self, tensor: Tensor, concrete: ConcreteFunction) -> int:
         """Return the number of the object that gives what a function captures.
 
         Raises: AssertionError for a resource that no object of the model holds.

@@ -19,7 +19,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.shapes import encode_shape
 
 
-def tensor_info(tensor: Any) -> pb.TensorInfo:
+def tensor_info(tensor: Tensor) -> pb.TensorInfo:
     """Return the message of a tensor, a sparse one, or one of several parts."""
     if isinstance(tensor, SparseTensor):
         made = pb.TensorInfo(
@@ -43,7 +43,7 @@ def tensor_info(tensor: Any) -> pb.TensorInfo:
 
 
 @export("saved_model.build_tensor_info", "saved_model.utils.build_tensor_info")
-def build_tensor_info(tensor: Any) -> pb.TensorInfo:
+def build_tensor_info(tensor: Tensor) -> pb.TensorInfo:
     """Return the message by which a signature names a tensor of a graph.
 
     Raises: RuntimeError where there is no graph.

@@ -75,7 +75,7 @@ def get_current_name_scope() -> str:
 
 
 @export("colocate_with")
-def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
+def colocate_with(op: Operation, ignore_existing: bool = False) -> Any:
     """Place operations made inside where another one is; see Graph.colocate_with."""
     return get_default_graph().colocate_with(op, ignore_existing)
 

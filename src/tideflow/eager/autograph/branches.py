@@ -17,7 +17,6 @@ import numpy as np
 
 from tideflow.eager.autograph.malt_library import Undefined, UndefinedReturnValue
 from tideflow.eager.autograph.scope import scopes
-from tideflow.eager.variable import EagerVariable
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import FuncGraph, new_body
@@ -270,8 +269,3 @@ def _truth(value: Any, what: str) -> Any:
 def not_(a: Any) -> Any:
     """Return `not a`."""
     return apply_op("LogicalNot", condition(a, "`not`")) if is_staged(a) else not a
-
-
-def as_read(value: Any) -> Any:
-    """Return a variable's value; anything else as it is."""
-    return value.read_value() if isinstance(value, EagerVariable) else value

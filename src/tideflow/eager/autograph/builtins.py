@@ -80,7 +80,7 @@ def _zip(*datasets: Any, strict: bool = False) -> Any:
     return type(datasets[0]).zip(datasets)
 
 
-def _count(dataset: Any) -> Any:
+def _count(dataset: Dataset) -> Any:
     """Return how many elements a dataset has, which must be known when it runs."""
     count = convert_to_tensor(dataset.cardinality())
     words = "len requires dataset with definitive cardinality, got"
@@ -91,7 +91,7 @@ def _count(dataset: Any) -> Any:
 
 
 def _reduced(op_name: str, first: bool) -> Callable[[Any], Any]:
-    def reduced(dataset: Any) -> Any:
+    def reduced(dataset: Dataset) -> Any:
         return dataset.reduce(convert_to_tensor(first), lambda a, b: apply_op(op_name, a, b))
 
     return reduced

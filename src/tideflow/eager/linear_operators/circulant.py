@@ -114,28 +114,28 @@ class CirculantOperator(TensorOperator):
         size = apply_op("Prod", sizes[-self._depth :], [0])
         return matrix_shape(sizes[: -self._depth], size, size)
 
-    def _flat(self, x: Any) -> Any:
+    def _flat(self, x: TensorLike) -> Any:
         """Return blocks [..., *block] as vectors [..., N]."""
         return apply_op("Reshape", x, concatenated(shape(x)[: -self._depth], [-1]))
 
-    def _in_blocks(self, matrix: Any) -> Any:
+    def _in_blocks(self, matrix: TensorLike) -> Any:
         """Return the columns of matrices [..., N, R] as complex blocks [..., R, *block]."""
         rows = matrix_transpose(matrix)
         blocks = concatenated(shape(rows)[:-1], self.block_shape_tensor())
         return self._complex(apply_op("Reshape", rows, blocks))
 
-    def _complex(self, x: Any) -> Any:
+    def _complex(self, x: TensorLike) -> Any:
         return cast(x, complex_type_of(self._spectrum.dtype.base_dtype))
 
-    def _transformed(self, x: Any) -> Any:
+    def _transformed(self, x: TensorLike) -> Any:
         return apply_op(_TRANSFORMS[self._depth], x)
 
-    def _transformed_back(self, x: Any) -> Any:
+    def _transformed_back(self, x: TensorLike) -> Any:
         return apply_op(f"I{_TRANSFORMS[self._depth]}", x)
 
     # ---- products
 
-    def _columns(self, x: Any, adjoint: bool, adjoint_arg: bool) -> tuple[Any, Any]:
+    def _columns(self, x: TensorLike, adjoint: bool, adjoint_arg: bool) -> tuple[Any, Any]:
         """Return the transforms of columns, and the spectrum by which each is multiplied."""
         given = conjugate_transpose(x) if adjoint_arg else x
         found = self._transformed(self._in_blocks(given))
@@ -151,11 +151,11 @@ class CirculantOperator(TensorOperator):
         rows = self._flat(self._transformed_back(transformed))
         return cast(matrix_transpose(rows), self.dtype)
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         found, spectrum = self._columns(x, adjoint, adjoint_arg)
         return self._as_matrix(spectrum * found)
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         found, spectrum = self._columns(rhs, adjoint, adjoint_arg)
         return self._as_matrix(found / spectrum)
 

@@ -92,14 +92,14 @@ class LinearOperatorDiag(TensorOperator):
         message = "This diagonal operator contained non-zero imaginary values.   Thus it was not "
         return require_real(self._diag, f"{message}self-adjoint.")
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         given = conjugate_transpose(x) if adjoint_arg else x
         return self._tensor(adjoint)[..., None] * given
 
-    def _matvec(self, x: Any, adjoint: bool = False) -> Any:
+    def _matvec(self, x: TensorLike, adjoint: bool = False) -> Any:
         return self._tensor(adjoint) * x
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         given = conjugate_transpose(rhs) if adjoint_arg else rhs
         return given / self._tensor(adjoint)[..., None]
 
@@ -116,7 +116,7 @@ class LinearOperatorDiag(TensorOperator):
     def _diag_part(self) -> Any:
         return self._diag
 
-    def _add_to_tensor(self, x: Any) -> Any:
+    def _add_to_tensor(self, x: TensorLike) -> Any:
         return matrix_set_diag(x, self._diag + matrix_diag_part(x))
 
     def _eigvals(self) -> Any:

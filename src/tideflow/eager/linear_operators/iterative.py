@@ -33,7 +33,7 @@ class CGState(NamedTuple):
     gamma: Any
 
 
-def _dot(x: Any, y: Any) -> Any:
+def _dot(x: TensorLike, y: TensorLike) -> Any:
     return apply_op("Sum", conj(x) * y, [-1])
 
 

@@ -99,12 +99,12 @@ class LinearOperatorHouseholder(TensorOperator):
     def _assert_self_adjoint(self) -> Any:
         return fulfilled("assert_self_adjoint")
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         given = conjugate_transpose(x) if adjoint_arg else x
         column = self._unit()[..., None]
         return given - 2 * (column * matmul(column, given, adjoint_a=True))
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         return self._matmul(rhs, adjoint, adjoint_arg)
 
     def _each(self, value: float) -> Any:
@@ -202,7 +202,7 @@ class LinearOperatorPermutation(TensorOperator):
     def _assert_non_singular(self) -> Any:
         return fulfilled("assert_non_singular")
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         given = conjugate_transpose(x) if adjoint_arg else x
         order = convert_to_tensor(self._perm)
         if adjoint and not self.is_self_adjoint:
@@ -222,7 +222,7 @@ class LinearOperatorPermutation(TensorOperator):
         )
         return apply_op("Reshape", moved, whole)
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         return self._matmul(rhs, not adjoint, adjoint_arg)
 
     def _to_dense(self) -> Any:

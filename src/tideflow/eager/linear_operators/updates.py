@@ -166,13 +166,13 @@ class LinearOperatorLowRankUpdate(TensorOperator):
     def _sides_of(self, adjoint: bool) -> tuple[Any, Any]:
         return (self._v, self._u) if adjoint else (self._u, self._v)
 
-    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _matmul(self, x: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         given = conjugate_transpose(x) if adjoint_arg else x
         left, right = self._sides_of(adjoint)
         inner = self._diag_operator.matmul(matmul(right, given, adjoint_a=True), adjoint=adjoint)
         return self._base_operator.matmul(given, adjoint=adjoint) + matmul(left, inner)
 
-    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+    def _solve(self, rhs: TensorLike, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
         if self._base_operator.is_non_singular is False:
             raise ValueError(
                 "Solve not implemented unless this is a perturbation of a non-singular "

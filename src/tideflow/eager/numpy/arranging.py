@@ -111,14 +111,14 @@ def flatten(a: TensorLike, order: str = "C") -> Any:
 
 @export_v2("experimental.numpy.expand_dims")
 @keeps_weak
-def expand_dims(a: TensorLike, axis: Any) -> Any:
+def expand_dims(a: TensorLike, axis: TensorLike) -> Any:
     """Return a tensor with one more dimension, of size 1."""
     return apply_op("ExpandDims", asarray(a), axis)
 
 
 @export_v2("experimental.numpy.squeeze")
 @keeps_weak
-def squeeze(a: TensorLike, axis: Any = None) -> Any:
+def squeeze(a: TensorLike, axis: TensorLike | None = None) -> Any:
     """Return a tensor without its dimensions of size 1, or without those given."""
     return shapes.squeeze(asarray(a), axis)
 
@@ -221,7 +221,7 @@ def _moved_and_kept(axes: list[Any], count: Tensor) -> tuple[Any, Any]:
 
 @export_v2("experimental.numpy.flip")
 @keeps_weak
-def flip(m: TensorLike, axis: Any = None) -> Any:
+def flip(m: TensorLike, axis: TensorLike | None = None) -> Any:
     """Return a tensor with its elements in reverse along an axis (None: along all)."""
     x = asarray(m)
     axes = range_op(rank(x)) if axis is None else [axis_within(axis, rank(x))]
@@ -259,7 +259,7 @@ def rot90(m: TensorLike, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 @export_v2("experimental.numpy.roll")
-def roll(a: TensorLike, shift: Any, axis: Any = None) -> Any:
+def roll(a: TensorLike, shift: Any, axis: TensorLike | None = None) -> Any:
     """Return a tensor with its elements moved along axes, round the ends; None: all in a row."""
     x = asarray(a)
     if axis is not None:
@@ -279,7 +279,7 @@ def stack(arrays: Any, axis: int = 0) -> Any:
 
 
 @export_v2("experimental.numpy.concatenate")
-def concatenate(arys: Any, axis: Any = 0) -> Any:
+def concatenate(arys: Any, axis: TensorLike = 0) -> Any:
     """Return values joined along an axis.  Raises: ValueError without values."""
     values = list(arys) if isinstance(arys, (list, tuple)) else [arys]
     if not values:
@@ -288,7 +288,7 @@ def concatenate(arys: Any, axis: Any = 0) -> Any:
 
 
 @export_v2("experimental.numpy.append")
-def append(arr: TensorLike, values: TensorLike, axis: Any = None) -> Any:
+def append(arr: TensorLike, values: TensorLike, axis: TensorLike | None = None) -> Any:
     """Return one value behind another, along an axis (None: all elements in a row)."""
     if axis is None:
         return concatenate([ravel(arr), ravel(values)], 0)

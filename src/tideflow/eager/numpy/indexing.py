@@ -35,7 +35,11 @@ from tideflow.wire.dtypes import as_dtype
 
 @export_v2("experimental.numpy.take")
 def take(
-    a: TensorLike, indices: TensorLike, axis: Any = None, out: None = None, mode: str = "clip"
+    a: TensorLike,
+    indices: TensorLike,
+    axis: TensorLike | None = None,
+    out: None = None,
+    mode: str = "clip",
 ) -> Any:
     """Return the slices along an axis (None: of all elements in a row) that indices name.
 
@@ -80,7 +84,7 @@ def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int | None) -> A
     return moveaxis(found, -1, at)
 
 
-def _from_start(places: Any, size: Any) -> Any:
+def _from_start(places: Any, size: TensorLike) -> Any:
     """Return indices that may count from the end as indices that count from the start."""
     zeros = apply_op("ZerosLike", places)
     return where_v2(apply_op("Less", places, zeros), apply_op("AddV2", places, size), places)
@@ -158,7 +162,7 @@ _ALLOWED = (
 )
 
 
-def getitem(tensor: Any, key: Any) -> Any:
+def getitem(tensor: TensorLike, key: Any) -> Any:
     """Return `tensor[key]` as NumPy does: entries may be arrays and lists, too.
 
     A mask of bools chooses along the first dimensions.  Single indices do not count as arrays: they

@@ -336,7 +336,7 @@ class TFRecordWriter:
         return None if get_default_graph().is_eager else made
 
 
-def _require_dataset(dataset: Any) -> Any:
+def _require_dataset(dataset: Dataset) -> Any:
     """Return a dataset.  Raises: TypeError for anything else."""
     if not isinstance(dataset, Dataset):
         raise TypeError(

@@ -369,7 +369,7 @@ def get_structure(dataset_or_iterator: Any) -> Any:
 @export("data.experimental.sample_from_datasets")
 def sample_from_datasets(
     datasets: Sequence[Any],
-    weights: Any = None,
+    weights: TensorLike | None = None,
     seed: int | None = None,
     stop_on_empty_dataset: bool = False,
 ) -> Any:

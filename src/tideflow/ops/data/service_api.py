@@ -124,7 +124,7 @@ def distribute(
     policy = _policy(processing_mode)
     _check_compression(compression)
 
-    def apply(dataset: Any) -> Any:
+    def apply(dataset: Dataset) -> Any:
         dataset_id = register_dataset(service, dataset, compression)
         return from_dataset_id(
             policy,
@@ -146,7 +146,7 @@ def distribute(
 @export("data.experimental.service.register_dataset")
 def register_dataset(
     service: str | tuple[str, str],
-    dataset: Any,
+    dataset: Dataset,
     compression: str | None = "AUTO",
     dataset_id: str | None = None,
 ) -> Tensor:
@@ -184,7 +184,7 @@ def register_dataset(
     return found
 
 
-def _compressed(dataset: Any) -> Any:
+def _compressed(dataset: Dataset) -> Any:
     specs = nest.flatten(dataset.element_spec)
 
     def compress(*parts: Any) -> Any:

@@ -41,7 +41,7 @@ def hessians(
     return found
 
 
-def _hessian(flat: Tensor, x: Any) -> Tensor:
+def _hessian(flat: Tensor, x: TensorLike) -> Tensor:
     """Return the derivatives of a gradient [size of x]: shape x.shape + x.shape."""
     value = convert_to_tensor(x)
     count = apply_op("Size", value)

@@ -18,7 +18,7 @@ from tideflow.wire.dtypes import DType
 HANDLES = (dtypes.resource, dtypes.variant)
 
 
-def zeros_for(tensor: Tensor, grad: Any) -> Any:
+def zeros_for(tensor: Tensor, grad: Tensor) -> Any:
     """Return zeros like a tensor, in the form of a gradient that another branch or iteration
     gives for it: slices where that is slices, the variable's value where tensor is a handle, a
     list where it is a list."""

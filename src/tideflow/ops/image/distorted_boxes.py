@@ -78,7 +78,7 @@ class _Chance:
         return found % end
 
 
-def _nearest(x: Any) -> int:
+def _nearest(x: TensorLike) -> int:
     return int(np.rint(_F(x)))
 
 

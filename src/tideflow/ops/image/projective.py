@@ -75,7 +75,7 @@ def _read(image: Any, row: Any, column: Any, fill: Any) -> Any:
     return np.where(inside[..., None], image[y, x], fill)
 
 
-def _rounded(x: Any) -> Any:
+def _rounded(x: Array) -> Any:
     # Halves go away from zero.
     return np.copysign(np.floor(np.abs(x) + _F(0.5)), x)
 

@@ -189,7 +189,7 @@ def _lanczos(radius: float) -> _Curve:
     return _Curve(radius, lambda x: np.sinc(x) * np.sinc(x / radius))
 
 
-def _keys(x: Any) -> Any:
+def _keys(x: Array) -> Any:
     return np.where(x >= 1, ((-0.5 * x + 2.5) * x - 4) * x + 2, ((1.5 * x - 2.5) * x) * x + 1)
 
 

@@ -29,7 +29,7 @@ _BUFFER_BYTES = 4 << 20
 _TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.string)
 
 
-def _default(value: Any) -> Tensor:
+def _default(value: TensorLike) -> Tensor:
     """Return what stands for a missing value; an empty vector for a type, which must have one."""
     if not isinstance(value, Tensor | np.ndarray | list | tuple) and value is not None:
         try:

@@ -68,7 +68,7 @@ def tridiagonal_mat_mul_gradient(op: Operation, grad: Tensor) -> list[Any]:
     upper, main, lower = (_columns(conj(x)) for x in op.inputs[:3])
     rhs: Any = conj(op.inputs[3])
 
-    def row(x: Any) -> Any:
+    def row(x: Array) -> Any:
         return apply_op("ExpandDims", apply_op("Sum", x, [-1]), -2)
 
     by_rhs = _moved(upper * grad, -1) + main * grad + _moved(lower * grad, 1)

@@ -34,7 +34,7 @@ def square_dims(c: ShapeContext, index: int = 0) -> tuple[Any, ...] | None:
     return dims
 
 
-def check_matrices(x: Any, what: str, square: bool = True) -> None:
+def check_matrices(x: Array, what: str, square: bool = True) -> None:
     """Require matrices, square ones unless said otherwise.  Raises: InvalidArgumentError."""
     if x.ndim < 2:
         raise errors.InvalidArgumentError(

@@ -61,7 +61,7 @@ class KeyValueTensorInitializer(TableInitializer):
             return apply_op("LookupTableImportV2", table.resource_handle, self.keys, self.values)
 
 
-def _vector(values: Any, dtype: DTypeLike | None, name: str) -> Tensor:
+def _vector(values: TensorLike, dtype: DTypeLike | None, name: str) -> Tensor:
     return convert_to_tensor(values, None if dtype is None else as_dtype(dtype), name=name)
 
 

@@ -36,7 +36,7 @@ class DatasetInitializer(TableInitializer):
         )
 
 
-def _pair_of(dataset: Any) -> tuple[Any, Any]:
+def _pair_of(dataset: Dataset) -> tuple[Any, Any]:
     spec = dataset.element_spec
     if len(spec) != 2:
         raise ValueError(

@@ -143,7 +143,7 @@ T: type in {_SQUARABLE}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _square(xp: Any, x: Array) -> Any:
+def _square(xp: ArrayNamespace, x: Array) -> Any:
     return xp.square(x)
 
 

@@ -103,7 +103,7 @@ def _fused_shape(c: ShapeContext) -> list[Dims]:
     return [(given[0], None, None, out)]
 
 
-def _padded(x: Any, paddings: Array, mode: str) -> Any:
+def _padded(x: Array, paddings: Array, mode: str) -> Any:
     """Return images with rows and columns of themselves around them."""
     if x.ndim != 4:
         raise errors.InvalidArgumentError(f"input must be 4-dimensional: {list(x.shape)}")
@@ -114,7 +114,7 @@ def _padded(x: Any, paddings: Array, mode: str) -> Any:
     return _run("MirrorPad", x, paddings, mode=mode)
 
 
-def _convolved(x: Any, filter: Array, strides: list[int], padding: str) -> Any:
+def _convolved(x: Array, filter: Array, strides: list[int], padding: str) -> Any:
     if len(strides) != 4 or strides[0] != 1 or strides[3] != 1 or min(strides) <= 0:
         raise errors.InvalidArgumentError(f"strides must be four, 1 for batch and depth: {strides}")
     if filter.ndim != 4 or filter.shape[2] != x.shape[3]:

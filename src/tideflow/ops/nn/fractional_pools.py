@@ -301,7 +301,7 @@ def _ratios(ratio: Any) -> list[float]:
     return [1.0, float(given[0]), float(given[-1]), 1.0]
 
 
-def _pool(op_name: str, value: Any, ratio: Any, seed: int, **attrs: Any) -> Any:
+def _pool(op_name: str, value: TensorLike, ratio: Any, seed: int, **attrs: Any) -> Any:
     if seed:
         first, second = get_seed(seed)
         attrs.update(deterministic=True, seed=first, seed2=second)

@@ -17,7 +17,7 @@ from tideflow.graph.types import Array
 from tideflow.wire.errors import InvalidArgumentError
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Array) -> Any:
     with np.errstate(over="ignore"):
         return np.float32(1) / (np.float32(1) + np.exp(-x))
 

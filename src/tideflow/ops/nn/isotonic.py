@@ -61,7 +61,7 @@ def isotonic_regression_kernel(ctx: KernelContext, x: Array, *, output_dtype: DT
 
 
 @gradient("IsotonicRegression")
-def isotonic_regression_grad(op: Operation, grad: Any, _: Tensor | None = None) -> list[Any]:
+def isotonic_regression_grad(op: Operation, grad: Tensor, _: Tensor | None = None) -> list[Any]:
     """Spread each segment's gradient evenly over it."""
     segments = op.outputs[1]
     same = apply_op(

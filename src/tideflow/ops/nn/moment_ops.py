@@ -156,7 +156,7 @@ def weighted_moments_v2(
 
 @export("nn.sufficient_statistics")
 def sufficient_statistics(
-    x: Any,
+    x: TensorLike,
     axes: TensorLike,
     shift: Any = None,
     keep_dims: bool | None = None,

@@ -24,7 +24,7 @@ from tideflow.wire.errors import InvalidArgumentError
 _ICFO, _IFCO = "icfo", "ifco"
 
 
-def _sigmoid(x: Any) -> Any:
+def _sigmoid(x: Array) -> Any:
     with np.errstate(over="ignore"):
         return (1 / (1 + np.exp(-x.astype(np.float32)))).astype(x.dtype)
 
@@ -62,7 +62,7 @@ class _Cell(NamedTuple):
         return np.concatenate([parts[name] for name in self.layout], axis=1)
 
 
-def _step(cell: _Cell, x: Any, cs_prev: Any, h_prev: Any) -> tuple[Any, ...]:
+def _step(cell: _Cell, x: Array, cs_prev: Any, h_prev: Any) -> tuple[Any, ...]:
     """Return i, cs, f, o, ci, co and h, each [batch, units]."""
     kind = x.dtype.type
     i, ci, f, o = cell.gates(np.concatenate([x, h_prev], axis=1) @ cell.w + cell.b)

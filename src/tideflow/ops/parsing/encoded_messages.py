@@ -136,7 +136,7 @@ def encode_proto_kernel(
     return made.reshape(batch)
 
 
-def _rows(value: Any, batch: tuple[int, ...]) -> list[list[Any]]:
+def _rows(value: TensorLike, batch: tuple[int, ...]) -> list[list[Any]]:
     array = np.asarray(value)
     found: list[list[Any]] = array.reshape(int(np.prod(batch)), array.shape[-1]).tolist()
     return found

@@ -56,12 +56,12 @@ def require_positive(*scales: Any) -> None:
         raise errors.InvalidArgumentError("scales elements must be all positive")
 
 
-def along(values: Any, rank: int, axis: int) -> Any:
+def along(values: Array, rank: int, axis: int) -> Any:
     """Return values, one for all or one for each slice along an axis, to broadcast with."""
     return values.reshape([-1 if at == axis else 1 for at in range(rank)])
 
 
-def _quantized(x: Any, scales: Any, zeros: Any, axis: int, least: int, most: int) -> Any:
+def _quantized(x: Array, scales: Any, zeros: Any, axis: int, least: int, most: int) -> Any:
     inverse = _F(1) / along(scales, x.ndim, axis)
     at = np.floor(x * inverse + _F(0.5)) + along(zeros, x.ndim, axis).astype(_F)
     return np.clip(at, _F(least), _F(most))

@@ -31,7 +31,7 @@ _BITS, _LEAST_SHIFT, _MOST_SHIFT = 31, -31, 30
 # ---- from one scale to another
 
 
-def rescaled(x: Any, ratio: Any, zeros: Any, least: int, most: int) -> Any:
+def rescaled(x: Array, ratio: Any, zeros: Any, least: int, most: int) -> Any:
     """Return x * ratio + zeros, rounded and limited, int32.
 
     Args:
@@ -60,7 +60,7 @@ def rescaled(x: Any, ratio: Any, zeros: Any, least: int, most: int) -> Any:
     return np.maximum(np.minimum(at, np.int32(most)), np.int32(least))
 
 
-def _moved(x: Any, given: tuple[Any, Any], wanted: tuple[Any, Any], least: int, most: int) -> Any:
+def _moved(x: Array, given: tuple[Any, Any], wanted: tuple[Any, Any], least: int, most: int) -> Any:
     """Return numbers of some scales and zero points as those of others; all broadcast."""
     ratio = given[0].astype(np.float64) / wanted[0]
     return rescaled(x.astype(np.int32) - given[1], ratio, wanted[1], least, most)
@@ -246,7 +246,7 @@ def check_scalars(scales: Any, zeros: Any, what: str) -> None:
         )
 
 
-def _check_matrices(lhs: Any, rhs: Any, **axes: int) -> None:
+def _check_matrices(lhs: Any, rhs: Array, **axes: int) -> None:
     for what, axis in axes.items():
         if axis not in (-1, 1):
             raise errors.InvalidArgumentError(f"{what} must be 1 or -1; found {axis}")
@@ -325,7 +325,7 @@ def require_output_like(rhs_scales: Any, output_scales: Any) -> None:
 # ---- products of floats and quantised numbers
 
 
-def quantized_by_rows(x: Any) -> tuple[Any, Any, Any]:
+def quantized_by_rows(x: Array) -> tuple[Any, Any, Any]:
     """Return floats [rows, n] as int32 from -128 to 127, with the scale and zero of each row.
 
     A row's range is that of its floats and zero.

@@ -237,7 +237,7 @@ def _shape(c: ShapeContext) -> list[Dims]:
 # ---- the sums
 
 
-def _spread(x: Any, zeros: Any, of: _Convolution) -> Any:
+def _spread(x: Array, zeros: Any, of: _Convolution) -> Any:
     """Return how far images are from zero, [batch, features, *space], padded and dilated.
 
     What is put between is the zero point as a number of 8 bits.
@@ -257,7 +257,7 @@ def _spread(x: Any, zeros: Any, of: _Convolution) -> Any:
     return wide - zeros
 
 
-def _sums(x: Any, rhs: Any, zeros: Any, of: _Convolution) -> Any:
+def _sums(x: Array, rhs: Array, zeros: Any, of: _Convolution) -> Any:
     """Return the convolution of spread images and a filter, [batch, made, *space], int32."""
     ordered = rhs.transpose(of.filter.order).astype(np.int32)
     w = ordered - along(zeros, rhs.ndim, 0 if zeros.ndim else -1)

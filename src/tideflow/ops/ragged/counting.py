@@ -24,7 +24,7 @@ from tideflow.wire.dtypes import as_dtype
 @export("math.bincount", "bincount")
 def bincount(
     arr: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     minlength: TensorLike | None = None,
     maxlength: TensorLike | None = None,
     dtype: DTypeLike = dtypes.int32,
@@ -61,7 +61,7 @@ def _values(given: Any) -> Any:
 
 
 def _by_rows(
-    arr: Any, weights: Any, lengths: tuple[Any, Any], dtype: DTypeLike, binary_output: bool
+    arr: Any, weights: TensorLike, lengths: tuple[Any, Any], dtype: DTypeLike, binary_output: bool
 ) -> Any:
     values = whole_numbers(_values(arr))
     kind = values.dtype
@@ -85,7 +85,7 @@ def _by_rows(
 def _sparse_counts(function: Any, args: Any, kwargs: Any) -> Any:
     """Return tf.sparse.bincount of ragged values and weights, as of sparse ones."""
 
-    def sparse(value: Any) -> Any:
+    def sparse(value: TensorLike) -> Any:
         return value.to_sparse() if isinstance(value, RaggedTensor) else value
 
     return function(*map(sparse, args), **{key: sparse(value) for key, value in kwargs.items()})

@@ -43,7 +43,7 @@ class RaggedValue:
 
     __slots__ = ("dtype", "splits", "values")
 
-    def __init__(self, splits: Sequence[Any], values: Any, dtype: DType) -> None:
+    def __init__(self, splits: Sequence[Any], values: Array, dtype: DType) -> None:
         self.splits = tuple(splits)
         self.values = values
         self.dtype = dtype

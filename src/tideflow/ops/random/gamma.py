@@ -270,7 +270,7 @@ def stateless_random_gamma(
     seed: int | None,
     alpha: object,
     beta: object | None = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
     """Return values of gamma distributions that follow from the seed (two integers).

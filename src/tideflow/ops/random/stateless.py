@@ -300,7 +300,7 @@ def stateless_random_uniform(
     seed: Any,
     minval: object = 0,
     maxval: object | None = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
     alg: str = "auto_select",
 ) -> Tensor:

@@ -27,7 +27,7 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(what)
 
 
-def _check(indices: Any, values: Any, shape: Any, within: bool = True) -> None:
+def _check(indices: Array, values: Array, shape: Any, within: bool = True) -> None:
     """Refuse parts that make no sparse tensor."""
     if np.ndim(indices) != 2 or np.ndim(values) != 1 or np.ndim(shape) != 1:
         raise _invalid(
@@ -295,7 +295,7 @@ def _groups(indices: Array, shape: Any, axes: Array, keep_dims: bool) -> tuple[A
     return found, back.reshape(-1), sizes
 
 
-def _reduced(values: Any, back: Any, count: int, largest: bool) -> Any:
+def _reduced(values: Array, back: Any, count: int, largest: bool) -> Any:
     if not largest:
         made = np.zeros(count, values.dtype)
         np.add.at(made, back, values)

@@ -228,7 +228,7 @@ def mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) ->
 
 @export("sparse.bincount")
 def bincount(
-    values: Any,
+    values: TensorLike,
     weights: TensorLike | None = None,
     axis: int | None = 0,
     minlength: int | None = None,
@@ -263,7 +263,7 @@ def bincount(
         return _counted(wide, rows, count, weight, (minlength, maxlength), axis, binary_output)
 
 
-def _rank_of(values: Any) -> int | None:
+def _rank_of(values: TensorLike) -> int | None:
     """Return the rank of a sparse tensor, or of what becomes a dense one."""
     shape: TensorShape = (
         values if isinstance(values, SparseTensor) else convert_to_tensor(values)

@@ -21,7 +21,7 @@ from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
 
-def _sparse(value: Any) -> SparseTensor:
+def _sparse(value: TensorLike) -> SparseTensor:
     """Return a value as a SparseTensor.  Raises: TypeError for what is none."""
     if isinstance(value, SparseTensorValue):
         return SparseTensor(*value)
@@ -32,7 +32,7 @@ def _sparse(value: Any) -> SparseTensor:
 
 @export("convert_to_tensor_or_sparse_tensor")
 def convert_to_tensor_or_sparse_tensor(
-    value: Any, dtype: DTypeLike | None = None, name: str | None = None
+    value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Any:
     """Return a sparse tensor as it is, anything else as a tensor.
 

@@ -27,7 +27,7 @@ def _bins(size: Any) -> int:
     return int(size)
 
 
-def _check_weights(weights: Any, values: Any) -> None:
+def _check_weights(weights: Any, values: Array) -> None:
     if weights.size and weights.shape != values.shape:
         raise InvalidArgumentError(
             "Weights and values must have the same shape. Weight shape: "
@@ -35,7 +35,7 @@ def _check_weights(weights: Any, values: Any) -> None:
         )
 
 
-def _add_up(rows: Any, count: int, values: Any, bins: int, weights: Any, binary: bool) -> Any:
+def _add_up(rows: Any, count: int, values: Array, bins: int, weights: Any, binary: bool) -> Any:
     """Return [count, bins]: in each row how often each value below `bins` occurs."""
     found = np.zeros((count, bins), weights.dtype)
     within = (values >= 0) & (values < bins)
@@ -47,7 +47,7 @@ def _add_up(rows: Any, count: int, values: Any, bins: int, weights: Any, binary:
     return found
 
 
-def _check_sparse(indices: Any, values: Any, dense_shape: Any) -> None:
+def _check_sparse(indices: Array, values: Array, dense_shape: Any) -> None:
     """Raise InvalidArgumentError for what is no sparse tensor of one or two dimensions."""
     if indices.ndim != 2:
         raise InvalidArgumentError(f"Sparse indices must be rank 2 but is rank {indices.ndim}")
@@ -111,7 +111,7 @@ def sparse_bincount_kernel(
     return _add_up(indices[:, 0], count, values, bins, weights, binary_output)
 
 
-def _rows_of(splits: Any, values: Any) -> Any:
+def _rows_of(splits: Any, values: Array) -> Any:
     """Return the row of each value: the first that ends behind it."""
     if splits[0]:
         raise InvalidArgumentError(f"Splits must start with 0, not with {splits[0]}")
@@ -165,7 +165,7 @@ def ragged_bincount_kernel(
 
 
 def _sparse_counts(
-    rows: Any, count: int | None, values: Any, weights: Any, bounds: tuple[int, int], binary: bool
+    rows: Any, count: int | None, values: Array, weights: Any, bounds: tuple[int, int], binary: bool
 ) -> Any:
     """Return indices, values and shape of the counts: of `count` rows, or of a vector for None."""
     _check_weights(weights, values)

@@ -102,7 +102,7 @@ def _cross(columns: Sequence[Rows], join: Callable[[Any], Any], kind: Any) -> An
 def joined_by(separator: bytes) -> Callable[[Any], bytes]:
     """Return what joins the values of a cross as text."""
 
-    def join(values: Any) -> bytes:
+    def join(values: Array) -> bytes:
         return separator.join(v if isinstance(v, bytes) else b"%d" % v for v in values)
 
     return join

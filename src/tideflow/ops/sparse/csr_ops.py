@@ -209,7 +209,7 @@ def _check_sizes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 )
 def csr_mat_mul_kernel(
     ctx: KernelContext,
-    a: Any,
+    a: Array,
     b: Array,
     *,
     T: DType,
@@ -251,8 +251,8 @@ def csr_mat_mul_kernel(
 )
 def csr_sparse_mat_mul_kernel(
     ctx: KernelContext,
-    a: Any,
-    b: Any,
+    a: Array,
+    b: Array,
     *,
     type: DType,
     transpose_a: bool,

@@ -20,7 +20,7 @@ from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
 
 
-def _factorised(matrix: Any, order: str) -> Any:
+def _factorised(matrix: Array, order: str) -> Any:
     """Return SuperLU's factors of a symmetric scipy matrix, which take pivots on the diagonal."""
     # Only who factorises pays for importing it.
     splu = importlib.import_module("scipy.sparse.linalg").splu
@@ -28,7 +28,7 @@ def _factorised(matrix: Any, order: str) -> Any:
     return splu(matrix, permc_spec=order, diag_pivot_thresh=0, options=options)
 
 
-def _scipy_matrix(rows: Any, cols: Any, values: Any, size: int) -> Any:
+def _scipy_matrix(rows: Any, cols: Any, values: Array, size: int) -> Any:
     coo_array = importlib.import_module("scipy.sparse").coo_array
     return coo_array((values, (rows, cols)), shape=(size, size)).tocsc()
 
@@ -55,7 +55,7 @@ def _ordering(one: CsrMatrix) -> Any:
 
 
 @op("SparseMatrixOrderingAMD(input: variant) -> output: int32", shape=lambda c: [None])
-def sparse_matrix_ordering_amd(ctx: KernelContext, matrix: Any) -> Any:
+def sparse_matrix_ordering_amd(ctx: KernelContext, matrix: Array) -> Any:
     """Return for each matrix an order of its rows in which its Cholesky factor has few values.
 
     It is one of minimum degree, of which there are many: TensorFlow may choose another.
@@ -133,7 +133,7 @@ def _cholesky(one: CsrMatrix, order: Any, batch: int) -> tuple[Any, Any, Any]:
     shape=lambda c: [()],
 )
 def sparse_matrix_sparse_cholesky(
-    ctx: KernelContext, matrix: Any, permutation: Array, *, type: DType
+    ctx: KernelContext, matrix: Array, permutation: Array, *, type: DType
 ) -> Any:
     """Return the lower factor of each matrix whose rows and columns were put in an order.
 

@@ -25,7 +25,7 @@ def _shape(c: ShapeContext) -> list[Dims]:
     return [with_rank(c.inputs[1], 2, "input_indices")[:1]]
 
 
-def _check(given: Any, indices: Any, start: Any, kept: Any) -> None:
+def _check(given: Any, indices: Array, start: Any, kept: Any) -> None:
     ranks = {"backprop_val_grad": (given, 1), "input_start": (start, 1)}
     ranks |= {"input_indices": (indices, 2), "output_indices": (kept, 2)}
     for name, (value, rank) in ranks.items():

@@ -418,7 +418,7 @@ def fill_empty_rows(
 @scoped("SparseTensorDenseMatMul")
 def sparse_dense_matmul(
     sp_a: Any,
-    b: Any,
+    b: TensorLike,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     name: str | None = None,

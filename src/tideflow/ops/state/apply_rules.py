@@ -146,7 +146,7 @@ def proximal_adagrad(
 
 
 def _adagrad_da_rows(
-    xp: Any,
+    xp: ArrayNamespace,
     var: Any,
     total: object,
     squares: Array,
@@ -173,7 +173,7 @@ def _adagrad_da_rows(
     rows=_adagrad_da_rows,
 )
 def adagrad_da(
-    xp: Any,
+    xp: ArrayNamespace,
     var: Any,
     total: Any,
     squares: Array,

@@ -53,14 +53,14 @@ class Initializer:
         return cls(**config)
 
 
-def _sizes(shape: Any) -> list[int]:
+def _sizes(shape: ShapeLike) -> list[int]:
     dims = as_dims(shape)
     if dims is None or None in dims:
         raise ValueError(f"an initializer needs a fully known shape; found {shape}")
     return [size for size in dims if size is not None]
 
 
-def _whole_shape(shape: Any, partition_info: Any) -> list[int]:
+def _whole_shape(shape: ShapeLike, partition_info: Any) -> list[int]:
     return _sizes(shape if partition_info is None else partition_info.full_shape)
 
 
@@ -199,7 +199,7 @@ class RandomUniform(_Random):
         super().__init__(seed, dtype)
         self.minval, self.maxval = minval, maxval
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: ShapeLike, dtype: Any = None, partition_info: Any = None) -> Tensor:
         found = self.dtype if dtype is None else as_dtype(dtype).base_dtype
         sizes = _sizes(shape)
         if found.is_integer:
@@ -393,7 +393,7 @@ class Identity(Initializer):
         self.gain = gain
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(self, shape: ShapeLike, dtype: Any = None, partition_info: Any = None) -> Tensor:
         found = self.dtype if dtype is None else as_dtype(dtype).base_dtype
         whole = _whole_shape(shape, partition_info)
         if len(whole) != 2:

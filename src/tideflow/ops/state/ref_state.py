@@ -126,7 +126,7 @@ T: type
     shape=same_as(),
     allows_uninitialized_input=True,
 )
-def ref_identity(ctx: KernelContext, input: Any) -> Any:
+def ref_identity(ctx: KernelContext, input: Array) -> Any:
     """Give a reference on."""
     return input
 

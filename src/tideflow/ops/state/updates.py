@@ -240,7 +240,7 @@ def rows_kernel(update: Update, attr_names: Sequence[str]) -> Callable[..., Any]
 
 
 def _trace_rows(
-    xp: Any, update: Update, arrays: list[Any], others: list[Any], attrs: dict[str, Any]
+    xp: ArrayNamespace, update: Update, arrays: list[Any], others: list[Any], attrs: dict[str, Any]
 ) -> Any:
     """Trace a rule on rows: one pass for each time that the commonest index comes.
 

@@ -279,7 +279,7 @@ def _restore(prefix: Tensor, specs: Sequence[SaveSpec]) -> list[Tensor]:
     return list(made)
 
 
-def _shape_of(tensor: Any) -> Any:
+def _shape_of(tensor: Tensor) -> Any:
     shape = tensor.get_shape()
     return shape.as_list() if shape.is_fully_defined() else apply_op("Shape", tensor)
 

@@ -45,7 +45,7 @@ def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Any:
 
 
 @export("train.limit_epochs")
-def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Any:
+def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | None = None) -> Any:
     """Return a tensor that can be had so many times, then raises OutOfRangeError.
 
     It counts in a local variable.  Raises: ValueError for num_epochs below 1.
@@ -276,7 +276,7 @@ class _Batches:
             return put(tensors) if known else apply_op("NoOp")
         return cond(self._keep, lambda: put(tensors), lambda: apply_op("NoOp"))
 
-    def take(self, queue: QueueBase, size: Any, allow_smaller: bool, name: str) -> Any:
+    def take(self, queue: QueueBase, size: TensorLike, allow_smaller: bool, name: str) -> Any:
         """Return a batch in the structure of the tensors given."""
         dequeue = queue.dequeue_up_to if allow_smaller else queue.dequeue_many
         found = dequeue(size, name=name)

@@ -237,7 +237,7 @@ def _checked(types: Any) -> tuple[type[errors.OpError], ...]:
     return tuple(types)
 
 
-def _run_quietly(sess: Session, op: Any) -> None:
+def _run_quietly(sess: Session, op: Operation) -> None:
     """Run an operation of which nobody waits: the session may be over, or its server gone."""
     try:
         sess.run(op)

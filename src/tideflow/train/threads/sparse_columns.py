@@ -31,7 +31,7 @@ class SparseColumn:
     rank: int | None
 
     @classmethod
-    def of(cls, tensor: Any, enqueue_many: bool) -> SparseColumn | None:
+    def of(cls, tensor: Tensor, enqueue_many: bool) -> SparseColumn | None:
         """Return what is known of a tensor; None for one that is dense."""
         if not isinstance(tensor, SparseTensor):
             return None
@@ -71,7 +71,7 @@ def columns_of(lists: Sequence[Sequence[Any]], enqueue_many: bool) -> list[Spars
     return first
 
 
-def stored(tensor: Any, enqueue_many: bool) -> Tensor:
+def stored(tensor: Tensor, enqueue_many: bool) -> Tensor:
     """Return a tensor as it lies in a queue."""
     if not isinstance(tensor, SparseTensor):
         return convert_to_tensor(tensor)

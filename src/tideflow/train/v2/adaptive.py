@@ -243,7 +243,7 @@ class Nadam(OfMoments):
         squared = apply_op("Square", grad)
         velocity.assign(_average(velocity.value(), squared, self.beta_2, variable))
 
-        def share(weight: Any, value: Any, of: Any) -> Any:
+        def share(weight: Any, value: TensorLike, of: Any) -> Any:
             return apply_op("RealDiv", apply_op("Mul", weight, value), apply_op("Sub", one, of))
 
         ahead = share(following, momentum.value(), apply_op("Mul", product, following))
@@ -255,7 +255,7 @@ class Nadam(OfMoments):
         variable.assign_sub(apply_op("RealDiv", apply_op("Mul", mean, rate), divisor))
 
 
-def _average(before: Any, value: Any, share: float, variable: Any) -> Any:
+def _average(before: Any, value: TensorLike, share: float, variable: Any) -> Any:
     """Return share * before + (1 - share) * value."""
     kept = apply_op("Mul", before, number_for(share, variable))
     return apply_op("AddV2", kept, apply_op("Mul", value, number_for(1 - share, variable)))

@@ -126,7 +126,7 @@ class OptimizerV2(Trackable):
         return self._rate
 
     @learning_rate.setter
-    def learning_rate(self, value: Any) -> None:
+    def learning_rate(self, value: TensorLike) -> None:
         if self._schedule is not None:
             raise TypeError("the learning rate follows a schedule, so it cannot be set")
         self._rate.assign(value)
@@ -384,7 +384,7 @@ def number_of(step: TensorLike, like: Any, ahead: int = 1) -> Any:
     return as_type_of(apply_op("AddV2", step, convert_to_tensor(ahead, dtypes.int64)), like)
 
 
-def as_type_of(value: Any, variable: Any) -> Any:
+def as_type_of(value: TensorLike, variable: Any) -> Any:
     """Return a value in the element type of a variable or tensor."""
     tensor = convert_to_tensor(value)
     wanted = variable.dtype.base_dtype

@@ -15,7 +15,7 @@ from tideflow.ops.export import export_v2
 from tideflow.wire import dtypes
 
 
-def _float(value: Any) -> Any:
+def _float(value: TensorLike) -> Any:
     tensor = convert_to_tensor(value)
     if tensor.dtype.base_dtype is dtypes.float32:
         return tensor

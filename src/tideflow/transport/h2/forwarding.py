@@ -97,8 +97,8 @@ class Proxy:
     def refuse(self, transport: asyncio.Transport, reason: str) -> None:
         """Hang up on who has connected, with the reason, and write it to the log."""
         _LOGGER.warning("%s: %s", self.address, reason)
-        farewell = frames.goaway_frame(0, ErrorCode.INADEQUATE_SECURITY, reason)
-        transport.write(frames.settings_frame({}) + farewell)
+        goaway = frames.goaway_frame(0, ErrorCode.INADEQUATE_SECURITY, reason)
+        transport.write(frames.settings_frame({}) + goaway)
         transport.close()
 
     def opened(self, end: _End) -> None:

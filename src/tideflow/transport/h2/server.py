@@ -111,8 +111,8 @@ class H2Server(TransportServer):
     def refuse(self, transport: Any, refused: RefusedError) -> None:
         """Hang up on a peer that may not speak here, with the reason, and write it to the log."""
         self.admission.tell(refused, self.address)
-        farewell = frames.goaway_frame(0, ErrorCode.INADEQUATE_SECURITY, f"refused {refused}")
-        transport.write(frames.settings_frame({}) + farewell)
+        goaway = frames.goaway_frame(0, ErrorCode.INADEQUATE_SECURITY, f"refused {refused}")
+        transport.write(frames.settings_frame({}) + goaway)
         transport.close()
 
     async def stop(self, grace_s: float = 0.0) -> None:
