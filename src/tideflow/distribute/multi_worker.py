@@ -20,7 +20,7 @@ from tideflow.distribute.cluster_resolver import ClusterResolver, TFConfigCluste
 from tideflow.distribute.input import InputContext
 from tideflow.distribute.mirrored import MirroredExtended, worker_devices
 from tideflow.distribute.reduce_op import ReduceOp
-from tideflow.distribute.strategy import Strategy, divided
+from tideflow.distribute.strategy import Strategy, counts_once, divided
 from tideflow.eager.context import context
 from tideflow.eager.functions import call_time_value
 from tideflow.graph.building import apply_op, convert_to_tensor
@@ -231,7 +231,9 @@ class MultiWorkerExtended(MirroredExtended):
         """Return reduce_to of several values; dense ones of one type travel as one."""
         op = ReduceOp.of(reduce_op)
         sums = [
-            super(MultiWorkerExtended, self).reduce_to(ReduceOp.SUM, value, destination)
+            value
+            if counts_once(value)
+            else super(MultiWorkerExtended, self).reduce_to(ReduceOp.SUM, value, destination)
             for value, destination in value_destination_pairs
         ]
         if len(self._workers) > 1:

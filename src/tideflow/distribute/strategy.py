@@ -184,9 +184,9 @@ class StrategyExtended:
         value_destination_pairs: Sequence[tuple[Any, Any]],
         options: object = None,
     ) -> list[Any]:
-        """Return reduce_to of several values."""
+        """Return reduce_to of several values; a tensor that all replicas share counts once."""
         return [
-            self.reduce_to(reduce_op, value, destination, options)
+            value if counts_once(value) else self.reduce_to(reduce_op, value, destination, options)
             for value, destination in value_destination_pairs
         ]
 
@@ -429,6 +429,14 @@ def modes_of(kwargs: dict[str, Any]) -> tuple[VariableAggregation, bool]:
             "use ON_WRITE or ON_READ"
         )
     return aggregation, synchronization is VariableSynchronization.ON_READ
+
+
+def counts_once(value: object) -> bool:
+    """Return whether a value of a batch is one and the same tensor in all replicas.
+
+    TensorFlow's strategies take it for its own sum.
+    """
+    return isinstance(value, Tensor) and not isinstance(value, DistributedValues)
 
 
 def require_cross_replica_context_or_default(strategy: Strategy) -> None:

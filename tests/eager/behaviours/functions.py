@@ -517,3 +517,29 @@ def a_vector_sorted_by_python(tf: Any) -> Any:
         return sorted(a), sorted(a, reverse=True), sorted(a, key=lambda x: (x - 2.0) ** 2)
 
     return arranged(tf.constant([3.0, 1.0, 2.5]))
+
+
+@program
+def signatures_that_do_not_fit(tf: Any) -> Any:
+    spec = tf.TensorSpec([], tf.int32)
+
+    class Holder(tf.Module):  # type: ignore[misc]
+        def method(self, x: Any) -> Any:
+            return x
+
+    given: list[tuple[Any, Any]] = [
+        (lambda x: x, ()),
+        (lambda x, y: x, (spec,)),
+        (lambda x, y=3: x, (spec,)),
+        (lambda x: x, (spec, spec)),
+        (lambda x, *more: x, (spec, spec, spec)),
+        (lambda x, *, key: x, (spec,)),
+        (lambda x, *, key=1, **more: x, (spec,)),
+        (lambda: 1, ()),
+        (Holder().method, ()),
+        (Holder.method, (spec,)),
+    ]
+    return [
+        error(lambda f=f, specs=specs: tf.function(input_signature=specs)(f) and "made")
+        for f, specs in given
+    ]

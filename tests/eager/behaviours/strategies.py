@@ -348,3 +348,17 @@ def ragged_and_sparse_batches_of_replicas(tf: Any) -> Any:
             for one in strategy.experimental_local_results(element)
         ],
     ]
+
+
+@program
+def a_tensor_that_all_replicas_share_counts_once_in_a_batch(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    shared = tf.constant([1.0, 2.0])
+
+    def reduced() -> Any:
+        return tf.distribute.get_replica_context().all_reduce("SUM", shared)
+
+    return [
+        local(strategy, strategy.run(reduced)),
+        local(strategy, tf.function(lambda: strategy.run(reduced))()),
+    ]
