@@ -430,7 +430,7 @@ def eye(
       dtype: the element type, float32 by default.
     """
     wanted = as_dtype(dtype)
-    with get_default_graph().name_scope(name or "eye") as scope:
+    with get_default_graph().name_scope(name or "eye"):
         sizes = [num_rows, num_rows if num_columns is None else num_columns]
         known = [_known_size(size) for size in sizes]
         batch = [] if batch_shape is None else batch_shape
@@ -440,7 +440,8 @@ def eye(
             head = [int(size) for size in batch]
             matrix = np.eye(known[0] or 0, known[1], dtype=wanted.as_numpy_dtype)
             whole = np.broadcast_to(matrix, (*head, *matrix.shape))
-            return convert_to_tensor(np.array(whole), wanted, scope)
+            is_square = known[0] == known[1]
+            return convert_to_tensor(np.array(whole), wanted, "diag" if is_square else "set_diag")
         rows, columns = (convert_to_tensor(size, dtypes.int32) for size in sizes)
         one, zero = (np.full((), v, wanted.as_numpy_dtype) for v in (1, 0))
         shortest = apply_op("Reshape", apply_op("Minimum", rows, columns), [1])
@@ -448,7 +449,7 @@ def eye(
         if head_shape.dtype is not dtypes.int32:
             head_shape = apply_op("Cast", head_shape, DstT=dtypes.int32)
         ones = apply_op("Fill", apply_op("ConcatV2", [head_shape, shortest], 0), one)
-        made: Tensor = apply_op("MatrixDiagV3", ones, 0, rows, columns, zero, name=scope)
+        made: Tensor = apply_op("MatrixDiagV3", ones, 0, rows, columns, zero, name="diag")
         return made
 
 

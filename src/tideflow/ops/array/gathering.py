@@ -530,7 +530,7 @@ def boolean_mask(
     The mask covers the dimensions of the tensor from axis (0) on.
     Raises: ValueError for a mask whose rank is not known or is 0, or that does not fit.
     """
-    with get_default_graph().name_scope(name) as scope:
+    with get_default_graph().name_scope(name):
         given, chosen = convert_to_tensor(tensor), convert_to_tensor(mask)
         if not chosen.dims:
             raise ValueError(f"a mask must have a known rank of 1 or more; it is {chosen.shape}")
@@ -546,7 +546,7 @@ def boolean_mask(
             folded.set_shape((*given.dims[:at], None, *given.dims[at + rank :]))
         places = apply_op("Where", apply_op("Reshape", chosen, [-1]))
         indices = apply_op("Squeeze", places, squeeze_dims=[1])
-        made: Tensor = apply_op("GatherV2", folded, indices, at, name=scope)
+        made: Tensor = apply_op("GatherV2", folded, indices, at)
         return made
 
 
@@ -567,7 +567,7 @@ def sequence_mask(
     Returns: [*shape of lengths, maxlen].
     Raises: ValueError for maxlen that is no scalar.
     """
-    with get_default_graph().name_scope(name or "SequenceMask") as scope:
+    with get_default_graph().name_scope(name or "SequenceMask"):
         given = convert_to_tensor(lengths)
         index = given.dtype.base_dtype
         if maxlen is None:
@@ -581,10 +581,7 @@ def sequence_mask(
         one, zero = np.ones((), index.as_numpy_dtype), np.zeros((), index.as_numpy_dtype)
         row = apply_op("Range", zero, maxlen, one)
         wanted = as_dtype(dtype)
-        mask: Tensor
-        if wanted is dtypes.bool_:
-            mask = apply_op("Less", row, apply_op("ExpandDims", given, -1), name=scope)
-        else:
-            mask = apply_op("Less", row, apply_op("ExpandDims", given, -1))
-            mask = apply_op("Cast", mask, DstT=wanted, name=scope)
+        mask: Tensor = apply_op("Less", row, apply_op("ExpandDims", given, -1))
+        if wanted is not dtypes.bool_:
+            mask = apply_op("Cast", mask, DstT=wanted)
         return mask

@@ -15,7 +15,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Rows
@@ -68,8 +68,9 @@ def where(
         raise ValueError("give both x and y, or neither")
     made: Tensor
     if x is None:
-        chosen = convert_to_tensor(condition, preferred_dtype=dtypes.bool_)
-        made = apply_op("Where", chosen, name=name)
+        with get_default_graph().name_scope(name or "Where") as scope:
+            chosen = convert_to_tensor(condition, None, "condition", dtypes.bool_)
+            made = apply_op("Where", chosen, name=scope)
     else:
         made = apply_op("Select", condition, x, y, name=name)
     return made
@@ -95,8 +96,9 @@ def where_v2(
         raise ValueError("give both x and y, or neither")
     made: Tensor
     if x is None:
-        chosen = convert_to_tensor(condition, preferred_dtype=dtypes.bool_)
-        made = apply_op("Where", chosen, name=name)
+        with get_default_graph().name_scope(name or "Where") as scope:
+            chosen = convert_to_tensor(condition, None, "condition", dtypes.bool_)
+            made = apply_op("Where", chosen, name=scope)
     else:
         made = apply_op("SelectV2", condition, x, y, name=name)
     return made

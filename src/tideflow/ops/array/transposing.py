@@ -11,7 +11,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
@@ -84,18 +84,19 @@ def transpose(
       >>> tf.transpose([[1, 2], [3, 4]]).numpy().tolist()
       [[1, 3], [2, 4]]
     """
-    given = convert_to_tensor(a)
-    if conjugate and given.dtype.is_complex:
-        given = apply_op("Conj", given)
-    order = perm
-    if perm is None:
-        if given.dims is not None:
-            order = np.arange(len(given.dims), dtype=np.int32)[::-1].copy()
-        else:
-            count = rank(given)
-            order = apply_op("Sub", apply_op("Sub", count, 1), apply_op("Range", 0, count, 1))
-    made: Tensor = apply_op("Transpose", given, order, name=name)
-    return made
+    with get_default_graph().name_scope(name) as scope:
+        given = convert_to_tensor(a, name="a")
+        order = perm
+        if perm is None:
+            if given.dims is not None:
+                order = np.arange(len(given.dims), dtype=np.int32)[::-1].copy()
+            else:
+                count = rank(given)
+                order = apply_op("Sub", apply_op("Sub", count, 1), apply_op("Range", 0, count, 1))
+        is_conjugate = conjugate and given.dtype.is_complex
+        op_name = "ConjugateTranspose" if is_conjugate else "Transpose"
+        made: Tensor = apply_op(op_name, given, order, name=scope)
+        return made
 
 
 @export("matrix_transpose", "linalg.matrix_transpose", "linalg.transpose")
@@ -103,19 +104,20 @@ def matrix_transpose(
     a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False
 ) -> Tensor:
     """Return a tensor with its last two dimensions swapped.  Raises: ValueError below rank 2."""
-    given = convert_to_tensor(a)
-    if given.dims is not None:
-        count = len(given.dims)
-        if count < 2:
-            raise ValueError(f"matrix_transpose wants rank 2 or more; found {given.shape}")
-        order: Any = [*range(count - 2), count - 1, count - 2]
-    else:
-        total = rank(given)
-        last, before = apply_op("Sub", total, 1), apply_op("Sub", total, 2)
-        order = apply_op(
-            "ConcatV2", [apply_op("Range", 0, before, 1), _vector(last), _vector(before)], 0
-        )
-    return transpose(given, order, name, conjugate)
+    with get_default_graph().name_scope(name):
+        given = convert_to_tensor(a, name="a")
+        if given.dims is not None:
+            count = len(given.dims)
+            if count < 2:
+                raise ValueError(f"matrix_transpose wants rank 2 or more; found {given.shape}")
+            order: Any = [*range(count - 2), count - 1, count - 2]
+        else:
+            total = rank(given)
+            last, before = apply_op("Sub", total, 1), apply_op("Sub", total, 2)
+            order = apply_op(
+                "ConcatV2", [apply_op("Range", 0, before, 1), _vector(last), _vector(before)], 0
+            )
+        return transpose(given, order, conjugate=conjugate)
 
 
 def _vector(value: TensorLike) -> Tensor:

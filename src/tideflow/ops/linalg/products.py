@@ -357,4 +357,4 @@ def matvec(
     """Return matrix times vector.  Shapes: a [..., m, k], b [..., k], product [..., m]."""
     column = apply_op("ExpandDims", convert_to_tensor(b), -1)
     product = matmul(a, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
-    return apply_op("Squeeze", product, squeeze_dims=[-1], name=name or "MatVec")
+    return apply_op("Squeeze", product, squeeze_dims=[-1])

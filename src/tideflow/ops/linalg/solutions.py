@@ -39,7 +39,8 @@ def _scope(name: str | None, default: str) -> Any:
 @export("linalg.adjoint")
 def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the conjugate transposes of matrices [..., M, N]."""
-    return matrix_transpose(convert_to_tensor(matrix), name or "adjoint", conjugate=True)
+    with _scope(name, "adjoint"):
+        return matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
 
 
 @export("linalg.logdet")

@@ -300,7 +300,7 @@ def scalar_mul(scalar: TensorLike, x: Any, name: str | None = None) -> Any:
     factor = convert_to_tensor(scalar, target.dtype.base_dtype, name="scalar")
     if factor.dims not in ((), None):
         raise ValueError(f"scalar_mul needs a scalar; found shape {factor.shape}")
-    product = apply_op("Mul", factor, target, name=name)
+    product = apply_op("Mul", factor, target, name=name or "scalar_mul")
     return IndexedSlices(product, x.indices, x.dense_shape) if is_sliced else product
 
 

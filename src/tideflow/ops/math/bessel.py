@@ -20,6 +20,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.ops.scipy_functions import special
 
 
@@ -32,8 +33,9 @@ def _define(
 
     op(f"{op_name}(x: T) -> y: T\nT: type in {types}", shape=same_as(0))(kernel)
 
+    @scoped(public)
     def function(x: TensorLike, name: str | None = None) -> Any:
-        return apply_op(op_name, x, name=name)
+        return apply_op(op_name, x)
 
     function.__name__ = function.__qualname__ = public
     function.__doc__ = f"Return {summary}, elementwise."

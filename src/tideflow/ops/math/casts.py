@@ -382,8 +382,8 @@ def conj(x: TensorLike, name: str | None = None) -> Any:
 @export("complex", "dtypes.complex")
 def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Any:
     """Return complex numbers of two parts, float32 (complex64) or float64 (complex128)."""
-    real = convert_to_tensor(real)
-    imag = convert_to_tensor(imag, real.dtype)
+    real = convert_to_tensor(real, name="real")
+    imag = convert_to_tensor(imag, real.dtype, "imag")
     wide = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
     target = wide.get(real.dtype.base_dtype)
     if target is None:

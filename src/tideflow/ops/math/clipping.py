@@ -167,7 +167,7 @@ def clip_by_global_norm(
     if not isinstance(t_list, (list, tuple)):
         raise TypeError(f"clip_by_global_norm needs a list; found {type(t_list).__name__}")
     norm = global_norm(t_list) if use_norm is None else use_norm
-    with get_default_graph().name_scope(name or "clip_by_global_norm"):
+    with get_default_graph().name_scope(name or "clip_by_global_norm") as scope:
         norm = convert_to_tensor(norm)
         dtype = norm.dtype.as_numpy_dtype
         one = np.ones((), dtype)
@@ -179,7 +179,12 @@ def clip_by_global_norm(
         )
         # inf - inf is NaN: a norm that is not finite shows in every result.
         scale = apply_op("AddV2", scale, apply_op("Sub", norm, norm))
-        return [None if t is None else _like(t, _scaled(t, scale)) for t in t_list], norm
+        names = [f"{scope}_{place}" for place in range(len(t_list))]
+        scaled = [
+            None if t is None else _like(t, apply_op("Identity", _scaled(t, scale), name=name))
+            for t, name in zip(t_list, names)
+        ]
+        return scaled, norm
 
 
 def _scaled(t: Tensor, scale: Tensor) -> Any:

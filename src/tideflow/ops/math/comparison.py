@@ -494,17 +494,17 @@ def _select_grad(op: Operation, grad: Tensor) -> list[Any]:
 @scoped("is_strictly_increasing")
 def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Any:
     """Return whether each element, read in order, is greater than the one before."""
-    return _holds_between_neighbours("Less", x, name or "is_strictly_increasing")
+    return _holds_between_neighbours("Less", x)
 
 
 @export("debugging.is_non_decreasing", "is_non_decreasing", "math.is_non_decreasing")
 @scoped("is_non_decreasing")
 def is_non_decreasing(x: TensorLike, name: str | None = None) -> Any:
     """Return whether each element, read in order, is at least the one before."""
-    return _holds_between_neighbours("LessEqual", x, name or "is_non_decreasing")
+    return _holds_between_neighbours("LessEqual", x)
 
 
-def _holds_between_neighbours(comparison: str, x: TensorLike, name: str) -> Any:
+def _holds_between_neighbours(comparison: str, x: TensorLike) -> Any:
     flat = apply_op("Reshape", convert_to_tensor(x), [-1])
     count = apply_op("Size", flat)
     pairs = apply_op("Maximum", apply_op("Sub", count, 1), 0)
@@ -512,4 +512,4 @@ def _holds_between_neighbours(comparison: str, x: TensorLike, name: str) -> Any:
     start = apply_op("Minimum", apply_op("Reshape", count, [1]), 1)
     before = apply_op("Slice", flat, [0], size)
     after = apply_op("Slice", flat, start, size)
-    return apply_op("All", apply_op(comparison, before, after), [0], name=name)
+    return apply_op("All", apply_op(comparison, before, after), [0])

@@ -13,7 +13,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import merged, same_as
@@ -96,9 +96,11 @@ def abs(x: object, name: str | None = None) -> Any:
       x: numbers, of any shape.
     Returns: a tensor of its shape.
     """
-    x = convert_to_tensor(x)
+    if not isinstance(x, Tensor):
+        with get_default_graph().name_scope(name or "Abs") as scope:
+            return abs(convert_to_tensor(x, name="x"), scope)
     if x.dtype.is_complex:
-        return apply_op("ComplexAbs", x, Tout=x.dtype.real_dtype, name=name)
+        return apply_op("ComplexAbs", x, Tout=x.dtype.real_dtype, name=name or "Abs")
     return apply_op("Abs", x, name=name)
 
 

@@ -113,8 +113,9 @@ def range(
         start, limit = 0, start
     with get_default_graph().name_scope(name) as scope:
         wanted = None if dtype is None else dtypes.as_dtype(dtype)
+        given = {"start": start, "limit": limit, "delta": delta}
         bounds = [
-            convert_to_tensor(value, _natural(value, wanted)) for value in (start, limit, delta)
+            convert_to_tensor(value, _natural(value, wanted), part) for part, value in given.items()
         ]
         if wanted is None:
             kinds = [bound.dtype.base_dtype for bound in bounds]

@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import get_op_def
+from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import scoped
@@ -302,16 +303,31 @@ def norm(
         if ord in ("euclidean", "fro") or (ord == 2 and not is_matrix):
             if ord == "fro" and not is_matrix:
                 raise ValueError("the Frobenius norm needs two axes")
-            return apply_op("Sqrt", apply_op("Sum", apply_op("Square", size), axes, keep_dims=keep))
+            total = apply_op("Sum", apply_op("Square", size), axes, keep_dims=True)
+            return _squeezed(apply_op("Sqrt", total), axis, keep)
         if is_matrix:
             return _matrix_norm(size, ord, list(axis), keep)
         if ord == np.inf:
-            return apply_op("Max", size, axes, keep_dims=keep)
+            return _squeezed(apply_op("Max", size, axes, keep_dims=True), axis, keep)
         if not isinstance(ord, (int, float)) or ord <= 0:
             raise ValueError(f"no vector norm of order {ord!r}")
         power = np.array(ord).astype(size.dtype.as_numpy_dtype)
-        total = apply_op("Sum", apply_op("Pow", size, power), axes, keep_dims=keep)
-        return apply_op("Pow", total, np.array(1 / ord).astype(size.dtype.as_numpy_dtype))
+        total = apply_op("Sum", apply_op("Pow", size, power), axes, keep_dims=True)
+        root = np.array(1 / ord).astype(size.dtype.as_numpy_dtype)
+        return _squeezed(apply_op("Pow", total, root), axis, keep)
+
+
+def _squeezed(x: Tensor, axis: Any, keep: bool) -> Any:
+    """Return what was reduced along an axis, several or all without these, unless kept."""
+    if keep:
+        return x
+    if axis is None:
+        return apply_op("Squeeze", x)
+    if isinstance(axis, Tensor):
+        axis = static_value(*axis.edge)
+        if axis is None:
+            raise ValueError("the axis of a norm must be known when the graph is built")
+    return apply_op("Squeeze", x, squeeze_dims=np.atleast_1d(axis).tolist())
 
 
 def _matrix_norm(size: TensorLike, ord: object, axis: list[int], keep: bool) -> Any:

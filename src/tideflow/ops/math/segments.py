@@ -472,7 +472,7 @@ def unsorted_segment_mean(
     data, segment_ids = _tensors(data, segment_ids)
     counts = _segment_counts(data, segment_ids, num_segments)
     total = apply_op("UnsortedSegmentSum", data, segment_ids, num_segments)
-    return apply_op("RealDiv", total, counts, name=name or "UnsortedSegmentMean")
+    return apply_op("RealDiv", total, counts, name="truediv")
 
 
 @export("math.unsorted_segment_sqrt_n", "unsorted_segment_sqrt_n")
@@ -484,7 +484,7 @@ def unsorted_segment_sqrt_n(
     data, segment_ids = _tensors(data, segment_ids)
     counts = apply_op("Sqrt", _segment_counts(data, segment_ids, num_segments))
     total = apply_op("UnsortedSegmentSum", data, segment_ids, num_segments)
-    return apply_op("RealDiv", total, counts, name=name or "UnsortedSegmentSqrtN")
+    return apply_op("RealDiv", total, counts, name="truediv")
 
 
 def _tensors(*values: Any) -> list[Any]:

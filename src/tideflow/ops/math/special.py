@@ -481,7 +481,7 @@ def polyval(coeffs: TensorLike, x: TensorLike, name: str | None = None) -> Any:
             return apply_op("ZerosLike", point)
         found = convert_to_tensor(coeffs[0])
         for factor in coeffs[1:]:
-            found = apply_op("AddV2", apply_op("Mul", found, point), factor)
+            found = apply_op("AddV2", apply_op("Mul", found, point, name="mul"), factor, name="add")
         return found
 
 
@@ -490,4 +490,4 @@ def polyval(coeffs: TensorLike, x: TensorLike, name: str | None = None) -> Any:
 def lbeta(x: TensorLike, name: str | None = None) -> Any:
     """Return the logarithm of the beta function over the last axis.  Shapes: [..., n] to [...]."""
     gammas = apply_op("Sum", apply_op("Lgamma", x), [-1])
-    return apply_op("Sub", gammas, apply_op("Lgamma", apply_op("Sum", x, [-1])), name=name)
+    return apply_op("Sub", gammas, apply_op("Lgamma", apply_op("Sum", x, [-1])), name="sub")

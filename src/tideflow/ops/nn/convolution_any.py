@@ -200,7 +200,7 @@ def conv1d_transpose(
     """
     layout = layout_of(data_format, 1)
     axis = 1 if layout == "NWC" else 2
-    with get_default_graph().name_scope(name or "conv1d_transpose") as scope:
+    with get_default_graph().name_scope(name or "conv1d_transpose"):
         sizes = convert_to_tensor(output_shape, "int32")
         before = apply_op("StridedSlice", sizes, [0], [axis], [1])
         after = apply_op("StridedSlice", sizes, [axis], [3], [1])
@@ -213,7 +213,7 @@ def conv1d_transpose(
             "NHWC" if axis == 1 else "NCHW",
             dilations=[1, *per_dimension(dilations, 1, "dilations")],
         )
-        found: Tensor = apply_op("Squeeze", made, squeeze_dims=[axis], name=scope)
+        found: Tensor = apply_op("Squeeze", made, squeeze_dims=[axis])
         return found
 
 

@@ -517,7 +517,7 @@ def conv1d(
         raise ValueError(f"data_format must be 'NWC' or 'NCW'; found {data_format!r}")
     layout = "NCHW" if data_format in ("NCW", "NCHW") else "NHWC"
     axis = 2 if layout == "NCHW" else 1
-    with get_default_graph().name_scope(name or "conv1d") as scope:
+    with get_default_graph().name_scope(name or "conv1d"):
         given = convert_to_tensor(one_of("value", value, "input", input))
         images = apply_op("ExpandDims", given, axis)
         wide_filters = apply_op("ExpandDims", filters, 0)
@@ -530,7 +530,7 @@ def conv1d(
             layout,
             _along_width(dilations, layout),
         )
-        found: Tensor = apply_op("Squeeze", made, squeeze_dims=[axis], name=scope)
+        found: Tensor = apply_op("Squeeze", made, squeeze_dims=[axis])
     return found
 
 

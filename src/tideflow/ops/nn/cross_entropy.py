@@ -228,14 +228,14 @@ def sparse_softmax_cross_entropy_with_logits(
       [0.6931]
     """
     _require_both(labels, logits)
-    with _scope(name, "SparseSoftmaxCrossEntropyWithLogits") as scope:
+    with _scope(name, "SparseSoftmaxCrossEntropyWithLogits"):
         labels = convert_to_tensor(labels)
         logits = convert_to_tensor(logits)
         narrow = logits.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
         precise = apply_op("Cast", logits, DstT="float") if narrow else logits
         _check_sparse(labels, precise)
         if precise.shape.rank == 2:
-            cost, _ = apply_op("SparseSoftmaxCrossEntropyWithLogits", precise, labels, name=scope)
+            cost, _ = apply_op("SparseSoftmaxCrossEntropyWithLogits", precise, labels)
         else:
             flat = apply_op("Reshape", labels, [-1])
             cost, _ = apply_op("SparseSoftmaxCrossEntropyWithLogits", _as_matrix(precise), flat)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
@@ -24,6 +26,10 @@ def _widened(x: Tensor) -> Any:
     if x.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16):
         return x
     return apply_op("Cast", x, DstT="float")
+
+
+def _without(x: Tensor, axes: Any) -> Any:
+    return apply_op("Squeeze", x, squeeze_dims=np.atleast_1d(axes).tolist())
 
 
 @export("nn.moments")
@@ -55,8 +61,11 @@ def moments(
         y = _widened(x)
         mean = apply_op("Mean", y, axes, keep_dims=True, name="mean")
         distance = apply_op("SquaredDifference", y, apply_op("StopGradient", mean))
-        variance = apply_op("Mean", distance, axes, keep_dims=keep, name="variance")
-        if not keep:
+        is_known = not isinstance(axes, Tensor)
+        variance = apply_op("Mean", distance, axes, keep_dims=keep or is_known, name="variance")
+        if not keep and is_known:
+            mean, variance = (_without(part, axes) for part in (mean, variance))
+        elif not keep:
             mean = apply_op("Reshape", mean, apply_op("Shape", variance))
         if y is not x:
             mean = apply_op("Cast", mean, DstT=x.dtype)
@@ -187,8 +196,8 @@ def sufficient_statistics(
         else:
             shift = convert_to_tensor(shift, x.dtype)
             sums, squares = x - shift, apply_op("SquaredDifference", x, shift)
-        total = apply_op("Sum", sums, axes, keep_dims=keep)
-        return count, total, apply_op("Sum", squares, axes, keep_dims=keep), shift
+        total = apply_op("Sum", sums, axes, keep_dims=keep, name="mean_ss")
+        return count, total, apply_op("Sum", squares, axes, keep_dims=keep, name="var_ss"), shift
 
 
 @export_v2("nn.sufficient_statistics")

@@ -294,7 +294,7 @@ def max_pool2d(
       [[ 5.  7.]
        [13. 15.]]
     """
-    return max_pool(input, ksize, strides, padding, data_format, name)
+    return max_pool(input, ksize, strides, padding, data_format, name or "MaxPool2d")
 
 
 @export("nn.max_pool1d")

@@ -12,7 +12,7 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
@@ -351,8 +351,7 @@ def in_top_k(
       >>> tf.Session().run(found).tolist()
       [False]
     """
-    with get_default_graph().name_scope(name or "in_top_k") as scope:
-        made: Tensor = apply_op("InTopKV2", predictions, targets, k, name=scope)
+    made: Tensor = apply_op("InTopKV2", predictions, targets, k)
     return made
 
 

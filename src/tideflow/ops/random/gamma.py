@@ -234,10 +234,10 @@ def _alpha_and_beta(alpha: object, beta: object, dtype: DType) -> tuple[Tensor, 
     ), b
 
 
-def _scaled(drawn: Tensor, beta: Tensor, name: str) -> Tensor:
+def _scaled(drawn: Tensor, beta: Tensor) -> Tensor:
     # No sample is 0, whose logarithm programs may take.
     least = np.array(np.finfo(drawn.dtype.as_numpy_dtype).tiny, drawn.dtype.as_numpy_dtype)
-    made: Tensor = apply_op("Maximum", least, apply_op("RealDiv", drawn, beta), name=name)
+    made: Tensor = apply_op("Maximum", least, apply_op("RealDiv", drawn, beta))
     return made
 
 
@@ -256,12 +256,12 @@ def random_gamma(
       alpha: their shapes; beta: their rates, the inverse of the scale (1 by default).
     Shapes: [*shape, *(that of alpha and beta together)].
     """
-    with get_default_graph().name_scope(name or "random_gamma") as scope:
+    with get_default_graph().name_scope(name or "random_gamma"):
         dims = shape_tensor(shape)
         alphas, rates = _alpha_and_beta(alpha, beta, as_dtype(dtype))
         first, second = get_seed(seed)
         drawn = apply_op("RandomGamma", dims, alphas, seed=first or 0, seed2=second or 0)
-        return _scaled(drawn, rates, scope)
+        return _scaled(drawn, rates)
 
 
 @export("random.stateless_gamma")
@@ -277,9 +277,9 @@ def stateless_random_gamma(
 
     shape: of the result; it ends in that of alpha and beta together.
     """
-    with get_default_graph().name_scope(name or "stateless_random_gamma") as scope:
+    with get_default_graph().name_scope(name or "stateless_random_gamma"):
         dims = shape_tensor(shape)
         alphas, rates = _alpha_and_beta(alpha, beta, as_dtype(dtype))
         key, counter = apply_op("StatelessRandomGetKeyCounter", seed)
         drawn = apply_op("StatelessRandomGammaV3", dims, key, counter, np.int32(3), alphas)
-        return _scaled(drawn, rates, scope)
+        return _scaled(drawn, rates)

@@ -227,13 +227,17 @@ not_differentiable(
 def _poisson_tensor(
     shape: ShapeLike, lam: TensorLike, dtype: DTypeLike, seed: int | None, name: str | None
 ) -> Tensor:
-    with get_default_graph().name_scope(name or "random_poisson") as scope:
+    with get_default_graph().name_scope(name or "random_poisson"):
         first, second = get_seed(seed)
-        seeds = {"seed": first or 0, "seed2": second or 0}
         dims = shape_tensor(shape)
         rate = convert_to_tensor(lam)
         made: Tensor = apply_op(
-            "RandomPoissonV2", dims, rate, dtype=as_dtype(dtype), name=scope, **seeds
+            "RandomPoissonV2",
+            dims,
+            rate,
+            dtype=as_dtype(dtype),
+            seed=first or 0,
+            seed2=second or 0,
         )
         return made
 
@@ -271,10 +275,10 @@ def stateless_random_poisson(
     name: str | None = None,
 ) -> Tensor:
     """Return numbers of events that follow from the seed; shape ends in lam's."""
-    with get_default_graph().name_scope(name or "stateless_random_poisson") as scope:
+    with get_default_graph().name_scope(name or "stateless_random_poisson"):
         wanted = as_dtype(dtype)
         made: Tensor = apply_op(
-            "StatelessRandomPoisson", shape_tensor(shape), seed, lam, dtype=wanted, name=scope
+            "StatelessRandomPoisson", shape_tensor(shape), seed, lam, dtype=wanted
         )
         return made
 
@@ -294,7 +298,7 @@ def stateless_random_binomial(
       counts: of trials; probs: of success in each.
       shape: of the result; it ends in that of counts and probs together.
     """
-    with get_default_graph().name_scope(name or "stateless_random_binomial") as scope:
+    with get_default_graph().name_scope(name or "stateless_random_binomial"):
         chances = convert_to_tensor(probs, dtype_hint=dtypes.float32, name="probs")
         trials = convert_to_tensor(counts, dtype_hint=chances.dtype, name="counts")
         made: Tensor = apply_op(
@@ -304,6 +308,5 @@ def stateless_random_binomial(
             trials,
             chances,
             dtype=as_dtype(output_dtype),
-            name=scope,
         )
         return made
