@@ -396,7 +396,7 @@ def ones_like_output(y: Tensor, name: str = "ones_like") -> Tensor:
     """Return ones of a tensor's shape and type.  Raises: TypeError for a complex one."""
     dtype = y.dtype.base_dtype
     if dtype.is_complex:
-        raise TypeError(f"y {y.name!r} is complex ({dtype.name}); its gradient needs grad_ys")
+        raise TypeError(f"y {y.shown_name!r} is complex ({dtype.name}); its gradient needs grad_ys")
     one = convert_to_tensor(True if dtype.is_bool else 1, dtype)
     known = shapes.num_elements(y.dims) is not None
     dims = list(y.dims or ()) if known else apply_op("Shape", y)

@@ -376,7 +376,7 @@ def conj(x: TensorLike, name: str | None = None) -> Any:
         return apply_op("Conj", x, name=name)
     if x.dtype.is_floating or x.dtype.is_integer:
         return x
-    raise TypeError(f"conj needs numbers; {x.name} holds {x.dtype.name}")
+    raise TypeError(f"conj needs numbers; {x.shown_name} holds {x.dtype.name}")
 
 
 @export("complex", "dtypes.complex")

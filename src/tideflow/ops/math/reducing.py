@@ -159,7 +159,7 @@ def reduce_variance(
     with get_default_graph().name_scope(name or "reduce_variance"):
         x = convert_to_tensor(input_tensor)
         if x.dtype.is_integer:
-            raise TypeError(f"the variance needs floats; {x.name} holds {x.dtype.name}")
+            raise TypeError(f"the variance needs floats; {x.shown_name} holds {x.dtype.name}")
         means = reduce_mean(x, axis, True)
         distances = apply_op("Sub", x, means)
         squares = apply_op("Square", distances)

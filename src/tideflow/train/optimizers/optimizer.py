@@ -397,7 +397,7 @@ class Optimizer(Trackable):
             if dtype not in valid:
                 allowed = ", ".join(sorted(t.name for t in valid))
                 raise ValueError(
-                    f"{tensor.name!r} has type {dtype.name}; an optimizer works with {allowed}"
+                    f"{tensor!r:.80} has type {dtype.name}; an optimizer works with {allowed}"
                 )
 
 
