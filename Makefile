@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 SEEDS ?= 20
 FIRST ?= 0
+COUNT ?= 10000
 RUN := $(VENV)/bin/python
 # Modules stay whole, and what takes longest begins first (tests/scheduling.py).
 SPREAD := -n auto --dist loadgroup --no-loadscope-reorder
@@ -14,7 +15,7 @@ OF_ERRORS = $$(grep -rlE 'raises\(.*errors\.' tests --include='test_*.py' | grep
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos interop programs libraries lint bench docs protos clean
+.PHONY: help demo test chaos interop programs fuzz libraries lint bench docs protos clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +63,9 @@ programs: $(VENV)/.ready-tensorflow  ## generated programs on TensorFlow and tid
 
 libraries: $(VENV)/.ready-tensorflow  ## the tests of libraries on tideflow and TensorFlow (KERAS=checkout, SONNET=checkout, RESULTS=file)
 	@nice $(RUN) -m tools.libraries $(if $(KERAS),keras=$(KERAS)) $(if $(SONNET),sonnet=$(SONNET)) $(if $(RESULTS),--results $(RESULTS))
+
+fuzz: $(VENV)/.ready-dev  ## damaged bytes for all that reads bytes of others (COUNT=100000 for more, FIRST=1000 for others)
+	@PYTHONPATH=src:tests nice $(RUN) -m fuzz.run --first $(FIRST) --count $(COUNT)
 
 lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what one module does for all
 	@$(VENV)/bin/ruff check .

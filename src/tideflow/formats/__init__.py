@@ -14,6 +14,7 @@ from tideflow.formats.compressed_element import (
 )
 from tideflow.formats.files import AtomicFile, file_errors, path_of
 from tideflow.formats.hashes import fingerprint64, fingerprint128, siphash
+from tideflow.formats.inflating import inflate
 from tideflow.formats.png import encode_png
 from tideflow.formats.progress import FileProgress
 from tideflow.formats.records import (
@@ -63,6 +64,7 @@ __all__ = [
     "fixed_length_records",
     "framed",
     "index_path",
+    "inflate",
     "is_slice_file",
     "make_directory",
     "matching",

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.wire.room import require_room
+
 _XMP = b"http://ns.adobe.com/xap/1.0/\x00"
 _DENSITY_UNITS = {"in": 1, "cm": 2}
 # What files of each format begin with.
@@ -55,10 +57,16 @@ def format_of(data: bytes) -> str | None:
 
 
 def _opened(data: bytes, kind: str) -> Any:
+    library = _pillow()
     try:
-        return _pillow().open(io.BytesIO(data), formats=[kind])
+        picture = library.open(io.BytesIO(data), formats=[kind])
     except (OSError, ValueError, SyntaxError, struct.error) as error:
         raise PictureError(f"this is no {kind} file: {error}") from None
+    except library.DecompressionBombError as error:
+        raise PictureError(f"the picture is too large: {error}") from None
+    width, height = picture.size
+    require_room(width * height * 4, f"a picture of {width} x {height} pixels")
+    return picture
 
 
 def _pixels(picture: Any, channels: int) -> np.ndarray[Any, Any]:

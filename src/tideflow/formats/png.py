@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.formats.inflating import inflate
+from tideflow.wire.room import require_room
+
 CompressionError = zlib.error
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -52,6 +55,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 # Samples of a pixel by color type; a palette's are its one index.
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_HEADER_BYTES = 13
 # Adam7: first row and column, and steps, of each pass.
 _PASSES = [
     (0, 0, 8, 8),
@@ -72,16 +76,31 @@ def decode_png(data: bytes, channels: int = 0, dtype: Any = np.uint8) -> Any:
     Raises: ValueError for what is no such file.
     """
     chunks = _chunks(data)
+    if len(chunks[b"IHDR"]) != _HEADER_BYTES:
+        raise ValueError("the header of the PNG file is damaged")
     width, height, bits, color, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     if color not in _SAMPLES or not (width and height):
         raise ValueError("the header of the PNG file makes no sense")
-    raw = zlib.decompress(chunks[b"IDAT"])
+    passes = _PASSES if interlaced else [(0, 0, 1, 1)]
+    wanted = sum(_pass_bytes(width, height, _SAMPLES[color] * bits, one) for one in passes)
+    # The pixels themselves take up to two bytes for each bit.
+    require_room(width * height * _SAMPLES[color] * 2, f"a picture of {width} x {height} pixels")
+    raw = bytes(inflate(zlib.decompressobj(), chunks[b"IDAT"], wanted))
+    if len(raw) < wanted:
+        raise ValueError("the PNG file has fewer pixels than it says")
     pixels = np.zeros((height, width, _SAMPLES[color]), np.uint16)
-    for top, left, down, across in _PASSES if interlaced else [(0, 0, 1, 1)]:
+    for top, left, down, across in passes:
         part = pixels[top::down, left::across]
         if part.size:
             raw, part[...] = _unpacked(raw, part.shape, bits)
     return _converted(*_as_colors(pixels, bits, color, chunks), channels, dtype)
+
+
+def _pass_bytes(width: int, height: int, pixel_bits: int, one: tuple[int, int, int, int]) -> int:
+    """Return how long a pass over a picture is, unpacked."""
+    top, left, down, across = one
+    rows, columns = len(range(top, height, down)), len(range(left, width, across))
+    return rows * (1 + (columns * pixel_bits + 7) // 8) if columns else 0
 
 
 def _chunks(data: bytes) -> dict[bytes, bytes]:

@@ -226,7 +226,9 @@ class _Importer:
             raise ValueError(f"control input {text!r} leads round in a cycle")
         return self.made[name]
 
-    def _colocation(self, entry: str) -> str:
+    def _colocation(self, entry: object) -> str:
+        if not isinstance(entry, str):
+            raise ValueError(f"the attr _class holds names as text; found {entry!r}")
         if not entry.startswith("loc:@"):
             return entry
         made = self.made.get(entry[5:])

@@ -233,8 +233,10 @@ def decode_content(dtype: DType, shape: Sequence[int], content: Buffer) -> Value
     """
     count = count_elements(shape)
     if dtype.as_numpy_dtype is object:
+        # All are there before memory is taken for as many as the shape says.
+        elements = list(_split_content(content, count, dtype, shape))
         array = np.empty(count, dtype=object)
-        for index, element in enumerate(_split_content(content, count, dtype, shape)):
+        for index, element in enumerate(elements):
             array[index] = _decode_element(element, dtype)
         return _finished(array.reshape(shape), dtype)
     expected_bytes = count * dtype.size

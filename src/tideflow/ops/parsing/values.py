@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tideflow.formats import inflate
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
@@ -186,7 +187,10 @@ def decode_compressed_kernel(
             flat[i] = b""
             continue
         try:
-            flat[i] = zlib.decompress(item, _WINDOW_BITS[compression_type])
+            inflater = zlib.decompressobj(_WINDOW_BITS[compression_type])
+            flat[i] = bytes(inflate(inflater, item))
+            if not inflater.eof:
+                raise zlib.error("it is cut short")
         except zlib.error as error:
             raise errors.DataLossError(f"element {i} is no {compression_type}: {error}") from None
     return made

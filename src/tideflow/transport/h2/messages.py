@@ -18,12 +18,12 @@ import numpy as np
 from google.protobuf.message import Message
 
 from tideflow.blocking import LONG_BYTES, MESSAGES, run_blocking
+from tideflow.formats import inflate
 from tideflow.runtime.memory import FreeMemory, Lender
 from tideflow.transport.encoding import reader_of, require_readable, serialize, work_of_reading
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
-from tideflow.wire.room import LEAST_BYTES as ROOM_BYTES
 from tideflow.wire.room import require_room
 
 _PREFIX = struct.Struct(">BI")
@@ -40,9 +40,6 @@ COMPRESSED, SHARED = 1, 2
 
 # A few KiB may expand to GiBs: without a limit of the caller's, this is the most.
 _MOST_EXPANDED_BYTES = 256 << 20
-# How much is expanded at once, and how much that may give at once.
-_PIECE_BYTES = 64 * 1024
-_EXPANDED_PIECE_BYTES = 1 << 20
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
@@ -107,7 +104,7 @@ class Packed:
         inflater = zlib.decompressobj(bits)
         most = self._most_bytes if self._most_bytes < MOST_MESSAGE_BYTES else _MOST_EXPANDED_BYTES
         try:
-            found = _expanded(inflater, self._data, most)
+            found = inflate(inflater, self._data, most)
         except zlib.error as error:
             raise errors.InternalError(f"a message cannot be decompressed: {error}") from None
         if len(found) > most:
@@ -118,29 +115,6 @@ class Packed:
         if not inflater.eof:
             raise errors.InternalError("a compressed message is cut short")
         return found
-
-
-def _expanded(inflater: zlib._Decompress, packed: Buffer, most: int) -> bytearray:
-    """Return what packed bytes expand to, cut off one byte after `most`, which tells it is more.
-
-    In pieces: zlib's own blocks, joined at the end, would hold twice what is allowed.
-    """
-    found = bytearray()
-    view = memoryview(packed)
-    for start in range(0, len(view), _PIECE_BYTES):
-        piece: Buffer = view[start : start + _PIECE_BYTES]
-        while True:
-            room = min(_EXPANDED_PIECE_BYTES, most + 1 - len(found))
-            expanded = inflater.decompress(piece, room)
-            found += expanded
-            if len(found) % ROOM_BYTES < len(expanded):
-                require_room(ROOM_BYTES, "what a compressed message holds")
-            if inflater.eof or len(found) > most:
-                return found
-            piece = inflater.unconsumed_tail
-            if not piece and len(expanded) < room:
-                break
-    return found
 
 
 # What came of a message: its bytes, or what they are packed in.
