@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.dimension import Dimension
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
@@ -119,6 +120,7 @@ def repeat(
     Args:
       repeats: one number for all, or one for each slice.
       axis: None repeats the elements of the flattened input.
+    Raises: ValueError for another number of repeats than of slices.
     """
     x = convert_to_tensor(input)
     if axis is None:
@@ -126,6 +128,8 @@ def repeat(
     if axis < 0:
         axis += len(x.dims or ())
     counts = convert_to_tensor(repeats)
+    if x.dims is not None and counts.dims is not None and counts.dims not in ((), (1,)):
+        Dimension(x.dims[axis]).assert_is_compatible_with(counts.dims[0])
     if counts.dtype.base_dtype is not dtypes.int32:
         counts = apply_op("Cast", counts, DstT=dtypes.int32)
     size = apply_op("GatherV2", apply_op("Shape", x), axis, 0)
