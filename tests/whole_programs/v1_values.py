@@ -189,17 +189,17 @@ def reshaping(g: Builder) -> None:
         (f"tf.stack([{operand}, {operand}])", (2, *shape)),
         (f"tf.reshape({operand}, [-1])", (_size(shape),)),
     ]
-    if size:
-        doubled = None if shape[0] is None else 2 * shape[0]
-        options += [
-            (f"tf.concat([{operand}, {operand}], 0)", (doubled, *shape[1:])),
-            (f"tf.reverse({operand}, [0])", shape),
-        ]
     if size and shape[0] != 0:  # which of several failures a step tells is a race
         options += [
             (f"{operand}[0]", shape[1:]),
             (f"{operand}[-1:]", (1, *shape[1:])),
             (f"tf.gather({operand}, [0, 0])", (2, *shape[1:])),
+        ]
+    if size:
+        doubled = None if shape[0] is None else 2 * shape[0]
+        options += [
+            (f"tf.concat([{operand}, {operand}], 0)", (doubled, *shape[1:])),
+            (f"tf.reverse({operand}, [0])", shape),
         ]
     if size == 2:
         options.append((f"tf.transpose({operand})", (shape[1], shape[0])))
