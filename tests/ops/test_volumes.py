@@ -57,6 +57,34 @@ def test_the_channels_may_come_second(tier: str) -> None:
         np.testing.assert_allclose(found.transpose(0, 2, 3, 4, 1), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("tier", ["numpy", "jax"])
+def test_channels_in_groups_are_convolutions_of_their_own(tier: str) -> None:
+    attrs = {"strides": [1, 2, 1, 2, 1], "padding": "SAME"}
+    x = _random.normal(size=(2, 4, 3, 5, 6)).astype(np.float32)
+    w = _random.normal(size=(2, 3, 2, 2, 9)).astype(np.float32)
+    groups = list(zip(np.split(x, 3, axis=4), np.split(w, 3, axis=4)))
+    (found,) = run(Case("Conv3D", [x, w], attrs), tier)
+    wanted = [run(Case("Conv3D", [one, its], attrs), tier)[0] for one, its in groups]
+    np.testing.assert_allclose(found, np.concatenate(wanted, 4), rtol=1e-4, atol=1e-4)
+    dy = _random.normal(size=found.shape).astype(np.float32)
+    parts = list(zip(groups, np.split(dy, 3, axis=4)))
+    for op, inputs, of_group in (
+        (
+            "Conv3DBackpropInputV2",
+            [np.int32(x.shape), w, dy],
+            lambda one, its, part: [np.int32(one.shape), its, part],
+        ),
+        (
+            "Conv3DBackpropFilterV2",
+            [x, np.int32(w.shape), dy],
+            lambda one, its, part: [one, np.int32(its.shape), part],
+        ),
+    ):
+        (found,) = run(Case(op, inputs, attrs), tier)
+        each = [run(Case(op, of_group(*pair, part), attrs), tier)[0] for pair, part in parts]
+        np.testing.assert_allclose(found, np.concatenate(each, 4), rtol=1e-4, atol=1e-4)
+
+
 SAME = {"strides": [1, 2, 1, 2, 1], "padding": "SAME"}
 POOL = {**SAME, "ksize": [1, 2, 3, 2, 1]}
 SIZES = np.int32(W.shape)

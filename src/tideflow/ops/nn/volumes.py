@@ -8,7 +8,8 @@ Source: tensorflow/core/kernels/conv_ops_3d.h, conv_grad_ops_3d.cc.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -190,18 +191,37 @@ def conv3d_shape(c: ShapeContext) -> list[Dims]:
     layout = c.attrs["data_format"]
     given = dims_to_ndhwc(with_rank(c.inputs[0], 5, "input"), layout)
     *kernel, depth, out = with_rank(c.inputs[1], 5, "filter")
-    if given[4] is not None and depth is not None and given[4] != depth:
-        raise ValueError(f"the input has {given[4]} channels; the filter takes {depth}")
+    channels = given[4]
+    if channels is not None and depth is not None and (not depth or channels % depth):
+        raise ValueError(f"the input has {channels} channels; the filter takes {depth}")
     return [dims_from_ndhwc((given[0], *out_dims(given[1:4], kernel, c.attrs), out), layout)]
 
 
-def _check_filter(shape: Sequence[int], channels: int) -> None:
+def _groups_of(shape: Sequence[int], channels: int) -> int:
+    """Return into how many groups a filter of this shape parts the channels of the input.
+
+    TensorFlow has groups where XLA compiles the convolution.  Raises: InvalidArgumentError.
+    """
     if len(shape) != 5:
         raise errors.InvalidArgumentError(f"filter must have rank 5; its shape is {list(shape)}")
-    if shape[3] != channels:
+    if shape[3] == channels:
+        return 1
+    groups, rest = divmod(channels, shape[3] or channels + 1)
+    if rest or not groups or shape[4] % groups:
         raise errors.InvalidArgumentError(
-            f"the input has {channels} channels; the filter takes {shape[3]}"
+            f"the input has {channels} channels; the filter takes {shape[3]} and gives {shape[4]}"
         )
+    return groups
+
+
+def _by_group(
+    xp: ArrayNamespace, groups: int, product: Callable[[Array, Array], Array], a: Array, b: Array
+) -> Array:
+    """Return what a product gives for each group of the last axes, joined along the last axis."""
+    if groups == 1:
+        return product(a, b)
+    pairs = zip(xp.split(a, groups, axis=-1), xp.split(b, groups, axis=-1))
+    return xp.concatenate([product(one, other) for one, other in pairs], axis=-1)
 
 
 @op(
@@ -226,14 +246,18 @@ def conv3d_kernel(
     dilations: list[int],
 ) -> Any:
     x = to_ndhwc(input, data_format)
-    _check_filter(filter.shape, x.shape[4])
+    groups = _groups_of(filter.shape, x.shape[4])
     along = windows_of(x.shape[1:4], filter.shape[:3], strides, padding, data_format, dilations)
     full, matrices = filled(xp, wide(xp, x), along), wide(xp, filter)
     sizes = (x.shape[0], *(w.out for w in along), filter.shape[4])
     total = xp.zeros(sizes, matrices.dtype)
     for at, index in taps_of(along):
-        total = total + full[index] @ matrices[at]
+        total = total + _by_group(xp, groups, operator.matmul, full[index], matrices[at])
     return from_ndhwc(total.astype(input.dtype), data_format)
+
+
+def _times_transposed(a: Array, b: Array) -> Array:
+    return a @ b.T
 
 
 def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
@@ -272,14 +296,14 @@ def conv3d_backprop_input_kernel(
     batch, *spaces, channels = dims_to_ndhwc(read_sizes(input_sizes, "input_sizes", 5), data_format)
     assert batch is not None
     assert channels is not None
-    _check_filter(filter.shape, channels)
+    groups = _groups_of(filter.shape, channels)
     kernel = filter.shape[:3]
     along = windows_of(spaces, kernel, strides, padding, data_format, dilations)  # type: ignore[arg-type]
     check_out_backprop(dy, batch, along, filter.shape[4])
     matrices, given = wide(xp, filter), wide(xp, dy)
     spread = Spread(xp, batch, channels, along, matrices.dtype)
     for at, index in taps_of(along):
-        spread.add(at, index, given @ matrices[at].T)
+        spread.add(at, index, _by_group(xp, groups, _times_transposed, given, matrices[at]))
     return from_ndhwc(spread.result().astype(out_backprop.dtype), data_format)
 
 
@@ -309,13 +333,13 @@ def conv3d_backprop_filter_kernel(
     x = to_ndhwc(input, data_format)
     dy = to_ndhwc(out_backprop, data_format, "out_backprop")
     sizes = read_sizes(filter_sizes, "filter_sizes", 5)
-    _check_filter(sizes, x.shape[4])
+    groups = _groups_of(sizes, x.shape[4])
     along = windows_of(x.shape[1:4], sizes[:3], strides, padding, data_format, dilations)
     check_out_backprop(dy, x.shape[0], along, sizes[4])
     full, given = wide(xp, x), wide(xp, dy)
     axes = ((0, 1, 2, 3), (0, 1, 2, 3))
     parts = [
-        xp.tensordot(full[touched], given[reaching], axes)
+        _by_group(xp, groups, lambda a, b: xp.tensordot(a, b, axes), full[touched], given[reaching])
         for touched, reaching in _inner_taps(along)
     ]
     return xp.stack(parts).reshape(sizes).astype(input.dtype)
