@@ -93,9 +93,12 @@ class EagerGraph(Graph):
         if is_free and not self.in_force.devices:
             types: list[Any] = [op_name]
             for value in args:
-                if type(value) is not EagerTensor or value._dtype is dtypes.resource:
+                if type(value) is not EagerTensor:
                     break
-                types.append(value._dtype)
+                dtype = value._dtype
+                if dtype is dtypes.resource and not self._is_own(value):
+                    break
+                types.append(dtype)
             else:
                 if attrs:
                     types.extend(attrs.items())
@@ -115,6 +118,10 @@ class EagerGraph(Graph):
         op_def = get_op_def(op_name)
         inputs, known = convert_inputs(op_def, args, attrs)
         return shape_results(self._call(op_def, inputs, known))
+
+    def _is_own(self, handle: EagerTensor) -> bool:
+        """Whether a resource is on the device where operations run that are sent nowhere."""
+        return bool(handle.held.device == self.context.default_device.name)
 
     def _call_far(
         self, cluster: Cluster, op_name: str, args: Sequence[Any], attrs: dict[str, Any]
