@@ -65,7 +65,7 @@ def test_an_interrupted_demo_ends_cleanly(start: Start) -> None:
 
 
 def test_the_example_runs_by_its_tf_config(start: Start) -> None:
-    args = ("--ps", "2", "--workers", "2", "--", "--steps=500")
+    args = ("--ps", "2", "--workers", "2", "--", "--steps=1000")
     code, out, _ = start("run", EXAMPLE, *args).end()
     assert code == 0
     assert accuracy_in(out) >= 0.95
