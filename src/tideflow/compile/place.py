@@ -267,7 +267,7 @@ class _Groups:
         by_name = {node.name: node for node in self._nodes}
         classes: dict[str, Node] = {}
         for node in classed:
-            for entry in node.attrs["_class"]:
+            for entry in node.attrs["_class"] or ():  # a peer may send it without a value
                 if not entry.startswith("loc:@"):
                     continue
                 name = entry[5:]
