@@ -23,10 +23,12 @@ PROGRAMS_OF_OURS = [name for name, one in PROGRAMS.items() if "tideflow" in one.
 # machines have, and how long is waited for others.
 OTHER_SWITCHES = {
     "TIDEFLOW_ACCELERATORS",
+    "TIDEFLOW_FILE_ROOTS",
     "TIDEFLOW_INSECURE",
     "TIDEFLOW_INSECURE_PEERS",
     "TIDEFLOW_JIT_CACHE",
     "TIDEFLOW_LOCAL_USERS",
+    "TIDEFLOW_MEMORY",
     "TIDEFLOW_SILENCE_S",
     "TIDEFLOW_TLS",
     "TIDEFLOW_TOKEN",

@@ -21,7 +21,7 @@ from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, merged
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import IndexedSlices, conj, unbroadcast
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
@@ -300,8 +300,18 @@ def scalar_mul(scalar: TensorLike, x: Any, name: str | None = None) -> Any:
     factor = convert_to_tensor(scalar, target.dtype.base_dtype, name="scalar")
     if factor.dims not in ((), None):
         raise ValueError(f"scalar_mul needs a scalar; found shape {factor.shape}")
-    product = apply_op("Mul", factor, target, name=name or "scalar_mul")
+    product = apply_op("Mul", factor, target, name=name)
     return IndexedSlices(product, x.indices, x.dense_shape) if is_sliced else product
+
+
+@export_v2("math.scalar_mul", "scalar_mul")
+def scalar_mul_in_scope(scalar: TensorLike, x: Any, name: str | None = None) -> Any:
+    """Return x times a scalar as `scalar_mul` does, in a scope of that name.
+
+    Raises: ValueError when `scalar` is not of shape [].
+    """
+    with get_default_graph().name_scope(name or "scalar_mul") as scope:
+        return scalar_mul(scalar, x, scope)
 
 
 @op(
