@@ -42,8 +42,9 @@ def names_given(library: str, wanted: dict[str, list[str]]) -> dict[str, Any]:
     """Return what a library gives, from a process of its own."""
     command = [sys.executable, "-m", "graph.names_of_nodes", library]
     done = subprocess.run(
-        command, input=json.dumps(wanted), capture_output=True, text=True, timeout=200, check=True
-    )
+        command, cwd=HERE.parents[1], input=json.dumps(wanted), capture_output=True, text=True,
+        timeout=200, check=True,
+    )  # fmt: skip
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
